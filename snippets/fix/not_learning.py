@@ -84,7 +84,7 @@ for pixel in (0.0, 0.5, 8.0):
     train_step(image, label, w1, b1, w2, torch.zeros(10), lr=0.25)
     weight = w2[3].item()
     print(f"pixel {pixel}: the weight moves by {weight:.4g}", end=", ")
-    print(f"and the score of class 3 by {weight * pixel:.4g}")
+    print(f"and through it, the score of class 3 by {weight * pixel:.4g}")
 
 # %% one-batch
 healthy = {"make": network, "rate": 0.25, "optimizer": torch.optim.SGD}
@@ -257,8 +257,9 @@ def dead_share(layer, inputs):
 
 
 # %% dead-share-checked
+torch.manual_seed(0)
 layer = nn.Linear(64, 32)
-layer.bias.data = torch.tensor(8 * [-20.0] + 24 * [1.0])
+layer.bias.data = torch.tensor(8 * [-20.0] + 24 * [0.3])
 shares = dead_share(layer, pixels), dead_share(layer, pixels[:1])
 print(f"all images: {shares[0]:.2f}, a single image: {shares[1]:.2f}")
 if shares[0] == 0.25:

@@ -35,7 +35,6 @@ def numbers(snippet, name, seed=1):
 
 def test_an_untrained_network_begins_at_chance(snippet, scale=1.0, seeds=20):
     run = snippet.only("digits").after("digits")
-    assert 0 <= run.pixels.min() < run.pixels.max() == 1
     for seed in range(seeds):
         torch.manual_seed(seed)
         model = run.network()
@@ -43,6 +42,7 @@ def test_an_untrained_network_begins_at_chance(snippet, scale=1.0, seeds=20):
         for inputs, targets in ((images, labels), run.val_set[:]):
             loss = F.cross_entropy(model(scale * inputs), targets).item()
             assert loss == pytest.approx(math.log(10), rel=0.2)
+    assert 0 <= run.pixels.min() < run.pixels.max() == 1
 
 
 @edits(
@@ -70,14 +70,14 @@ def test_an_untrained_network_begins_at_chance__ends_for_large_inputs(
     fails(test_an_untrained_network_begins_at_chance, snippet, 255.0, 1)
 
 
-def trained_twice(run, batches, sizes, rate, loss, momentum):
+def trained_twice(run, batches, sizes, rate, loss, options):
     """Train by hand and with PyTorch, and return both lists of weights."""
     features, width, classes = sizes
     model = nn.Sequential(
         nn.Linear(features, width), nn.ReLU(), nn.Linear(width, classes)
     ).to(batches[0][0].dtype)
     by_hand = [p.detach().clone() for p in model.parameters()]
-    sgd = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum)
+    sgd = torch.optim.SGD(model.parameters(), lr=rate, **options)
     for images, labels in batches:
         sgd.zero_grad()
         loss(model(images), labels).backward()
@@ -105,7 +105,7 @@ def test_eleven_lines_train_like_pytorch(
     rate=0.25,
     dtype=torch.float64,
     loss=F.cross_entropy,
-    momentum=0.0,
+    options=(),
     ignored=False,
 ):
     run = snippet.only("digits", "by-hand").after("by-hand")
@@ -116,7 +116,8 @@ def test_eleven_lines_train_like_pytorch(
         batches = [(images.to(dtype), y) for images, y in digits]
     if ignored:
         batches[0][1][0] = -100
-    both = trained_twice(run, batches, sizes, rate, loss, momentum)
+    options = dict(options)
+    both = trained_twice(run, batches, sizes, rate, loss, options)
     for theirs, mine in zip(*both, strict=True):
         assert mine.grad_fn is None
         assert (mine - theirs.detach()).abs().max().item() < 1e-9
@@ -142,9 +143,12 @@ def test_eleven_lines_train_like_pytorch__also_in_float32(snippet):
 USUAL = (64, 32, 10), 50, 0.25, torch.float64
 
 
-def test_eleven_lines_train_like_pytorch__ends_with_momentum(snippet, fails):
-    """With momentum, SGD takes other steps."""
-    options = (*USUAL, F.cross_entropy, 0.9)
+@pytest.mark.parametrize("name", ["momentum", "weight_decay"])
+def test_eleven_lines_train_like_pytorch__ends_with_an_option(
+    snippet, name, fails
+):
+    """With momentum or weight decay, SGD takes other steps."""
+    options = (*USUAL, F.cross_entropy, {name: 0.01})
     fails(test_eleven_lines_train_like_pytorch, snippet, *options)
 
 
@@ -163,7 +167,7 @@ def test_eleven_lines_train_like_pytorch__ends_with_ignored_labels(
     snippet, fails
 ):
     """A label of -100, which `cross_entropy` ignores, raises an error."""
-    options = (*USUAL, F.cross_entropy, 0.0, True)
+    options = (*USUAL, F.cross_entropy, (), True)
     fails(test_eleven_lines_train_like_pytorch, snippet, *options)
 
 
@@ -220,6 +224,24 @@ def test_healthy_programs_pass__also_in_the_lines_to_copy(snippet):
     assert len(run.labels) == 50
     assert {name for name, _ in run.model.named_parameters()} == set(run.old)
     assert 1e-6 < run.moved < 0.5
+
+
+def test_healthy_programs_pass__also_with_a_bias_before_batchnorm(snippet):
+    run = defined(snippet)
+    for rate in (0.1, 0.25):
+        changes = HEALTHY["convolution"] | {"rate": rate}
+        model, _, take = run.begin(**changes)
+        bias = model[0].bias
+        before = bias.detach().clone()
+        take(slice(50))
+        assert bias.grad.norm() < 1e-6
+        assert (bias.detach() - before).norm() < 1e-6 * before.norm()
+
+
+def test_healthy_programs_pass__ends_at_a_low_rate(snippet, fails):
+    """At a rate of 0.01, 300 steps are too few for SGD."""
+    programs = {"": {"rate": 0.01}}
+    fails(test_healthy_programs_pass, snippet, (1,), programs)
 
 
 def test_healthy_programs_pass__ends_with_label_smoothing(snippet, fails):
@@ -414,17 +436,22 @@ def test_none_is_not_zero__but_not_with(snippet, old, new, fails):
     fails(test_none_is_not_zero, snippet.edit(old, new))
 
 
-def test_a_dead_relu_stays_dead(snippet, seeds=SEEDS, rate=10.0, decay=0.0):
+def test_a_dead_relu_stays_dead(snippet, seeds=SEEDS, rate=10.0, **options):
     run = defined(snippet)
     for seed in seeds:
         model, optimizer, take = run.begin(rate=rate, seed=seed)
         run.five_epochs(take)
         assert (model[:2](run.pixels) == 0).all()
         assert model(run.pixels).std(dim=0).max() == 0
-        before = copy.deepcopy(model[0].state_dict())
-        optimizer.param_groups[0] |= {"lr": 0.1, "weight_decay": decay}
+        before = copy.deepcopy(model.state_dict())
+        optimizer.param_groups[0] |= {"lr": 0.1, **options}
         run.five_epochs(take)
-        assert model[0].weight.equal(before["weight"])
+        assert (model[:2](run.pixels) == 0).all()
+        moved = {
+            n for n, p in model.named_parameters() if p.ne(before[n]).any()
+        }
+        decayed = set(before) if "weight_decay" in options else set()
+        assert moved == decayed | {"2.bias"}
         assert run.validate(model) > 2.2
         again, _, take = run.begin(seed=seed)
         run.five_epochs(take)
@@ -438,9 +465,9 @@ def test_a_dead_relu_stays_dead__also_as_shown(snippet):
     assert run.validate(run.fast) > 2.2
 
 
-def test_a_dead_relu_stays_dead__ends_with_weight_decay(snippet, fails):
-    """With weight decay, the weights of dead units still shrink."""
-    fails(test_a_dead_relu_stays_dead, snippet, (1,), 10.0, 0.001)
+@pytest.mark.parametrize("name", ["weight_decay", "momentum"])
+def test_a_dead_relu_stays_dead__also_with(snippet, name):
+    test_a_dead_relu_stays_dead(snippet, (1,), **{name: 0.1})
 
 
 def test_a_dead_relu_stays_dead__but_not_a_leaky_one(snippet, fails):
@@ -459,9 +486,6 @@ def test_a_dead_relu_stays_dead__ends_at_a_good_rate(snippet, fails):
 def test_unscaled_pixels_stay_at_chance(snippet, seeds=SEEDS, rate=0.25):
     names = ["digits", "one-batch", "unscaled"]
     run = snippet.only(*names).after("unscaled")
-    standardized = run.standardized(run.train_images)
-    assert standardized.mean().item() == pytest.approx(0, abs=1e-4)
-    assert standardized.std().item() == pytest.approx(1, abs=1e-4)
     for seed in seeds:
         losses = []
         for prepare in (run.up_to_255, run.standardized):
@@ -470,6 +494,9 @@ def test_unscaled_pixels_stay_at_chance(snippet, seeds=SEEDS, rate=0.25):
             losses.append(run.validate(model, prepare))
         assert losses[0] > 2.2
         assert losses[1] < 0.5
+    standardized = run.standardized(run.train_images)
+    assert standardized.mean().item() == pytest.approx(0, abs=1e-4)
+    assert standardized.std().item() == pytest.approx(1, abs=1e-4)
 
 
 def test_unscaled_pixels_stay_at_chance__ends_at_a_tiny_rate(snippet, fails):
