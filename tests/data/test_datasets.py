@@ -12,7 +12,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from sklearn.model_selection import train_test_split
 from torch import nn
 from torch.utils.data import (
     DataLoader,
@@ -242,8 +241,9 @@ def test_two_datasets_have_two_transforms(snippet, stratify=False):
     run = again(snippet)
     train_set, val_set = run.train_set, run.val_set
     if stratify:
+        split = pytest.importorskip("sklearn.model_selection").train_test_split
         labels = [int(path.parent.name) for path in run.paths]
-        parts = train_test_split(run.paths, test_size=0.2, stratify=labels)
+        parts = split(run.paths, test_size=0.2, stratify=labels)
         train_set = run.Digits(parts[0], run.shifted)
         val_set = run.Digits(parts[1], nn.Identity())
         shares = np.bincount([label for _, label in val_set]) / 20
