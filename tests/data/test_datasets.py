@@ -1,7 +1,6 @@
 """The claims of docs/data/datasets.md."""
 
 import functools
-import os
 import sys
 import warnings
 from itertools import pairwise
@@ -377,9 +376,9 @@ def test_these_lines_are_random_split__also_for_many_fractions(snippet):
         lengths = generator.dirichlet(np.ones(generator.integers(1, 6)))
         count = int(generator.integers(0, 300))
         fractions = [float(each) for each in lengths]
-        if all(int(count * each) for each in fractions):
-            if sum(fractions) <= 1:
-                splits.append((count, fractions))
+        are_filled = all(int(count * each) for each in fractions)
+        if are_filled and sum(fractions) <= 1:
+            splits.append((count, fractions))
     assert len(splits) > 50
     test_these_lines_are_random_split(
         snippet, splits, range, lambda part: [part[i] for i in (0, -1)]
@@ -640,7 +639,8 @@ def test_parts_share_one_transform(snippet):
     run = after(snippet, "shared-transform")
     parts = run.train_part, run.val_part
     assert [len(part) for part in parts] == [80, 20]
-    assert sum((part.indices for part in parts), []) != [*range(100)]
+    order = [index for part in parts for index in part.indices]
+    assert order != [*range(100)], order
     for part in parts:
         for transform, count in ((run.shifted, 3), (nn.Identity(), 1)):
             part.dataset.transform = transform
