@@ -125,8 +125,8 @@ def timeline(load, copy, step, waits, batches=10):
     return queue
 
 
-print("waiting:    ", timeline(5, 2, 3, waits=True), "ms")
-print("not waiting:", timeline(5, 2, 3, waits=False), "ms")
+print("waiting:    ", timeline(5, 2, 3, waits=True))
+print("not waiting:", timeline(5, 2, 3, waits=False))
 
 # %% changed-source
 # Wrong on purpose: do not copy.
@@ -214,8 +214,8 @@ for name, options in asked.items():
     print(f"{name:16}", "itself" if given[name] is pixels else "a new tensor")
 
 # %% fast-loader
-print("waiting:    ", timeline(2, 2, 3, waits=True), "ms")
-print("not waiting:", timeline(2, 2, 3, waits=False), "ms")
+print("waiting:    ", timeline(2, 2, 3, waits=True))
+print("not waiting:", timeline(2, 2, 3, waits=False))
 
 
 # %% move
