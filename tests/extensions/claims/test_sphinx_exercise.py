@@ -65,7 +65,7 @@ def asking(new_house):
 def exercises_of(app, page):
     """Return the words of each exercise of a page, and its HTML."""
     html = (app.outdir / f"{page}.html").read_text()
-    html = html.partition("</section>")[0]
+    html = re.split('<p class="page-tally">|</section>', html)[0]
     code = re.sub("</?span.*?>", "", html)  # marks within the words of code
     boxes = code.split('<div class="exercise')[1:]
     texts = [re.sub("<.*?>", " ", each.partition(">")[2]) for each in boxes]

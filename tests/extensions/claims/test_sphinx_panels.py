@@ -86,7 +86,7 @@ SHOWN = {
     ],
     "part/two": [
         "<p>Without this line, the program prints",
-        "<p>Before</p>\n<pre>word</pre>",
+        "<p>Before</p>\n<pre><mark>word</mark></pre>",
         "<p>After</p>\n<p>nothing</p>",
     ],
     "gallery/three": [

@@ -89,7 +89,7 @@ def items(app, kind, page="index"):
 def head(app, name):
     """Return the line at the head of a page."""
     html = (app.outdir / f"{name}.html").read_text()
-    [line] = re.findall('</p>\n<p class="page-head">(.*?)</p>', html, re.S)
+    [line] = re.findall('<p class="page-head">(.*?)</p>', html, re.S)
     return re.sub("<.*?>", "", line)
 
 
