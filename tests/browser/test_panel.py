@@ -98,9 +98,8 @@ def test_the_words_of_a_claim_open_and_close_its_panel(detach: Page):
 
 
 def test_the_address_of_a_claim_or_a_panel_shows_both(detach: Page):
-    signs = detach.locator(SIGN).evaluate_all(
-        "all => all.map((sign) => sign.hash)"
-    )
+    hashes = "all => all.map((each) => each.hash)"
+    signs = detach.locator(SIGN).evaluate_all(hashes)
     address = detach.url
     for panel in signs[3:30:9]:
         words = panel.replace("#proof-", "#")
@@ -162,16 +161,17 @@ def test_a_claim_has_the_color_of_its_verdict(
     page: Page, site: str, theme: Literal["light", "dark"]
 ):
     page.emulate_media(color_scheme=theme)
-    page.goto(f"{site}/models/devices.html")
+    claims = page.request.get(f"{site}/claims.json").json()["claims"]
+    urls = {each["verdict"]: each["url"].split("#")[0] for each in claims}
     colors = set()
-    for kind in ("passed", "not-run"):
-        sign = page.locator(f"a.claim-{kind}").first
+    for kind in ("passed", "not run"):
+        page.goto(f"{site}/{urls[kind]}")
+        sign = page.locator(f"a.claim-{kind.replace(' ', '-')}").first
         color = sign.evaluate("each => getComputedStyle(each).color")
         sign.click()
-        panel = page.locator(OPEN)
-        expect(panel).to_have_css("border-left-color", color)
-        words = page.locator(".claim.is-open")
-        expect(words).to_have_css("text-decoration-color", color)
+        expect(page.locator(OPEN)).to_have_css("border-left-color", color)
+        words = expect(page.locator(".claim.is-open"))
+        words.to_have_css("text-decoration-color", color)
         colors.add(color)
 
     assert len(colors) == 2
