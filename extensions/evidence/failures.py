@@ -232,7 +232,5 @@ def _part(lines: list[str], first: int) -> str:
 def _around(old: str, new: str) -> tuple[str, str]:
     """Return the part of two long lines in which they differ."""
     start = max(0, len(_common([*old], [*new])) - _LETTERS // 2)
-    a, b = (
-        f"{_LEFT_OUT} {cut(each[start:], _LETTERS)}" for each in (old, new)
-    )
-    return a, b
+    cuts = [cut(each[start:], _LETTERS) for each in (old, new)]
+    return f"{_LEFT_OUT} {cuts[0]}", f"{_LEFT_OUT} {cuts[1]}"

@@ -20,6 +20,7 @@ that need a CUDA device.
 import argparse
 import gzip
 import tempfile
+from collections import ChainMap
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import groupby
@@ -207,11 +208,7 @@ def _kept_of(path: Path, run: Element) -> tuple[list[Element], bool]:
         return [], True
     root = xml_of(path)
     then, now = (
-        {
-            name: value
-            for suite in each.iter("testsuite")
-            for name, value in properties_of(suite).items()
-        }
+        ChainMap(*map(properties_of, each.iter("testsuite")))
         for each in (root, run)
     )
     for fact in ("torch", "python"):

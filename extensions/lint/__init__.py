@@ -54,10 +54,14 @@ def files_are_whole(root: Path) -> Iterator[Problem]:
     programs = [topic.snippet for topic in every]
     modules = [topic.tests for topic in every if topic.tests.exists()]
     corrections = sphinx_summaries.correction_files(root)
+    # sphinx-gallery passes over a folder without one.
+    headers = {path.with_name(HEADER) for path in programs}
+    headers |= {root / "snippets" / HEADER} if programs else set()
     recordings = "evidence/*/measurements.json"
     files: tuple[tuple[Callable[[Any], object], Iterable[object]], ...] = (
         (lambda p: _check_program(p, text_of(p)), programs),
         (lambda p: tests_of(p, text_of(p)), modules),
+        (text_of, sorted(headers)),
         (front_matter_of, sorted(root.glob("docs/**/*.md"))),
         (workload_of, measured_topics(root)),
         (read_recordings, sorted(root.glob(recordings))),
@@ -83,17 +87,6 @@ def _check_program(path: Path, text: str) -> None:
     Snippet(path, text).cells()
 
 
-def folders_have_headers(root: Path) -> Iterator[Problem]:
-    """Yield folders of programs that sphinx-gallery would pass over."""
-    folders = {topic.snippet.parent for topic in topics(root)}
-    folders |= {root / "snippets"} if folders else set()
-    for header in sorted(folder / HEADER for folder in folders):
-        try:
-            text_of(header)
-        except Problem as problem:
-            yield problem
-
-
 def indexes_answer(root: Path) -> Iterator[Problem]:
     """Yield pages to which no question of their chapter's index leads.
 
@@ -114,8 +107,8 @@ def indexes_answer(root: Path) -> Iterator[Problem]:
                 yield Problem(root / "docs" / f"{index}.md", line, message)
 
 
-# Without these no program can run and no page can be built.
-FIRST_RULES = (files_are_whole, folders_have_headers)
+# Without this no program can run and no page can be built.
+FIRST_RULES = (files_are_whole,)
 # These hold once every file can be read.
 LATER_RULES = (
     claim_rules.pages_show_their_cells,

@@ -190,10 +190,8 @@ class RecipesDirective(SphinxDirective):
         cards = nodes.container(classes=["recipe-cards"])
         for name in self.content:
             depend_on(self.env, "programs", name)
-            recipe, link = (
-                Topic(root_of(self.env), name),
-                _link(self.env, name),
-            )
+            recipe = Topic(root_of(self.env), name)
+            link = _link(self.env, name)
             cards += recipe_card(recipe, link, RecipeSummary(name=name))
         return [cards]
 
@@ -233,10 +231,8 @@ class RulesDirective(_ByChapterDirective):
                 if link := claim_link(self, topic, each.name):
                     rules += _item(link)
             if rules.children:
-                found += [
-                    nodes.paragraph("", "", _link(self.env, name)),
-                    rules,
-                ]
+                title = nodes.paragraph("", "", _link(self.env, name))
+                found += [title, rules]
         return found
 
 

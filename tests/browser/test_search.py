@@ -255,7 +255,7 @@ def test_an_index_that_does_not_come_is_said(browser: Browser, site: str):
 
 def test_the_box_is_found_on_a_phone(detach: Page, box: Locator):
     detach.set_viewport_size(PHONE)
-    detach.keyboard.press("/")
+    detach.locator(".search-glass").click()
     expect(box).to_be_focused()
     box.press_sequentially("warmup")
     first = detach.locator(OPTION).first

@@ -191,15 +191,22 @@
     if (asked || box?.closest("section:target")) box.focus();
   });
 
+  const begin = () => {
+    // In a narrow window the sidebar is a drawer that is shut.
+    if (drawer) drawer.checked ||= box.getBoundingClientRect().right <= 0;
+    box.focus();
+    box.select();
+  };
+  const glass = made("button", { className: "search-glass", ariaLabel: "Search" });
+  glass.innerHTML = '<svg viewBox="0 0 24 24"><path d="m20 20-6-6A6 6 0 1 0 14 14" /></svg>';
+  glass.addEventListener("click", begin);
+  if (box) document.querySelector(".header-right").prepend(glass);
   document.addEventListener("keydown", (event) => {
     const isWriting = event.target.closest?.("input, textarea, select, [contenteditable]");
     const isSlash = event.key === "/" && !isWriting;
     const isK = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey);
     if (!box || !(isSlash || isK)) return;
     event.preventDefault();
-    // In a narrow window the sidebar is a drawer that is shut.
-    if (drawer) drawer.checked ||= box.getBoundingClientRect().right <= 0;
-    box.focus();
-    box.select();
+    begin();
   });
 }
