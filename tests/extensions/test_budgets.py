@@ -19,7 +19,7 @@ BUDGETS = {
     "extensions/new_topic": 97,
     "extensions/notebooks": 611,
     "extensions/pages": 934,
-    "extensions/programs": 1235,
+    "extensions/programs": 1231,
     "extensions/prose": 836,
     "extensions/site": 569,
     "extensions/web": 803,

@@ -48,7 +48,7 @@ def test_a_figure_is_shown_once_for_light_and_once_for_dark(plot):
     assert "stroke: #000000" in light
     assert "#000000" not in dark
     assert "#ffffff" not in dark
-    assert light.count("#0072b2") == dark.count("#0072b2") > 0
+    assert light.count("#0072b2") == dark.count("#3390cf") > 0
     assert plot() == drawn  # at every build
 
 
@@ -57,8 +57,9 @@ def test_an_untitled_figure_is_an_error_at_its_line(plot):
         plot("")
 
 
-def test_only_neutral_colours_are_swapped():
-    assert swapped("#0072B2") == "#0072B2"
+def test_neutral_colours_are_swapped_and_the_dark_blue_is_lightened():
+    assert swapped("#D55E00") == (213 / 255, 94 / 255, 0, 1)
+    assert swapped((0, 114 / 255, 178 / 255, 0.5)) > (0.1, 0.5, 0.7, 0.5)
     assert swapped("black")[0] > 0.9
     assert swapped("white")[0] < 0.1
     assert swapped((0, 0, 0, 0.5))[3] == 0.5
