@@ -1,6 +1,6 @@
 """
-A first model that classifies
-=============================
+Train your first classifier
+===========================
 
 Five steps of training, from guessing to four digits in five.
 """

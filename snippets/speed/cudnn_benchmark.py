@@ -1,6 +1,6 @@
 """
-Let cuDNN choose
-================
+torch.backends.cudnn.benchmark: let cuDNN choose
+================================================
 
 What torch.backends.cudnn.benchmark applies to, and how to set it.
 """

@@ -1,6 +1,6 @@
 """
-Choose sizes
-============
+Choose sizes: multiples of 8
+============================
 
 Round sizes up for Tensor Cores, and keep outputs and loss what they were.
 """
