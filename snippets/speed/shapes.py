@@ -153,18 +153,6 @@ load_rows(model, old.state_dict())
 print([round(value, 4) for value in old(x)[0, :3].tolist()])
 print([round(value, 4) for value in model(x)[0, :3].tolist()])
 
-
-# %% rows-of
-def rows_of(model):
-    state = model.state_dict()
-    for name in PADDED:
-        state[name] = state[name][: model.letters].clone()
-    return state
-
-
-for name, rows in rows_of(model).items():
-    print(name, list(rows.shape))
-
 # %% heads
 attention = nn.MultiheadAttention(320, 10)
 print("each head has a width of", attention.head_dim)

@@ -21,28 +21,6 @@ def sizes(*cases):
 # Do this
 
 
-def test_rounding_up_is_a_formula(snippet):
-    round_up = after(snippet, "imports", "round-up").round_up
-
-    for multiple in range(1, 70):
-        for size in (*range(150), 2**24 + 1, 2**53 + 1, 2**63 - 1):
-            rounded = round_up(size, multiple)
-            assert rounded % multiple == 0
-            assert 0 <= rounded - size < multiple
-
-
-@edits(
-    ("down", "-(-size // multiple)", "(size // multiple)"),
-    ("always more", "-(-size // multiple)", "(size // multiple + 1)"),
-    ("not at all", "-(-size // multiple) * multiple", "size"),
-)
-def test_rounding_up_is_a_formula__but_not(snippet, fails, old, new):
-    """Without the two minus signs, it rounds down; the other edits go a
-    multiple too far, or do not round.
-    """
-    fails(test_rounding_up_is_a_formula, snippet.edit(old, new))
-
-
 def test_multiples_come_from_bytes(snippet):
     multiples = after(snippet, "imports", "multiples").multiples
 
@@ -159,47 +137,6 @@ def test_cut_off_padding_changes_nothing__but_not(snippet, fails, old, new):
     fails(test_cut_off_padding_changes_nothing, snippet.edit(old, new))
 
 
-def test_padding_draws_other_weights(snippet, seed=0, letters=27, multiple=8):
-    NextLetter = after(snippet, *MODEL).NextLetter
-    heads = []
-    for each in (1, multiple):
-        torch.manual_seed(seed)
-        heads.append(NextLetter(letters, multiple=each).head)
-    plain, padded = heads
-
-    assert not torch.allclose(padded.weight[:letters], plain.weight)
-    assert not torch.allclose(padded.bias[:letters], plain.bias)
-
-
-def test_padding_draws_other_weights__but_not_if_the_seed_is_set_again(
-    snippet, fails
-):
-    """Set the seed again just before the head, and its weights begin the
-    same.
-    """
-    edited = snippet.edit(
-        "        self.head = nn.Linear(width, rows)\n",
-        "        torch.manual_seed(0)\n"
-        "        self.head = nn.Linear(width, rows)\n",
-    )
-    fails(test_padding_draws_other_weights, edited)
-
-
-@pytest.mark.parametrize("seed", range(3))
-@sizes((27, 64), (10, 16))
-def test_padding_draws_other_weights__also_for(
-    snippet, letters, multiple, seed
-):
-    test_padding_draws_other_weights(snippet, seed, letters, multiple)
-
-
-def test_padding_draws_other_weights__ends_at_a_round_size(snippet, fails):
-    """With 32 letters: nothing is padded, and both heads start with the same
-    weights.
-    """
-    fails(test_padding_draws_other_weights, snippet, 0, 32)
-
-
 def test_a_width_is_no_padding(snippet, make=nn.LayerNorm):
     """No cell shows it: the layers themselves differ."""
     for width, more in ((27, 5), (100, 28), (3, 5)):
@@ -224,38 +161,6 @@ def begins(width, dtype, count):
     """Return how far behind the first one each row of a matrix begins."""
     matrix = torch.zeros(count, width, dtype=dtype)
     return [row.data_ptr() - matrix.data_ptr() for row in matrix]
-
-
-def test_odd_rows_begin_between(snippet, width=27, dtype=torch.float16):
-    beyond = after(snippet, "imports", "rows").beyond
-    starts = begins(width, dtype, 40)
-
-    assert [start % 16 == 0 for start in starts] == 5 * [True, *(7 * [False])]
-    assert beyond(width, dtype, 40) == [start % 16 for start in starts]
-
-
-def test_odd_rows_begin_between__ends_with_28_numbers(snippet, fails):
-    """With 28 numbers in a row: every second row begins at a multiple of 16
-    bytes.
-    """
-    fails(test_odd_rows_begin_between, snippet, 28)
-
-
-def test_odd_rows_begin_between__ends_in_float32(snippet, fails):
-    """In `float32`: 27 numbers take 108 bytes, and every fourth row begins at
-    a multiple of 16.
-    """
-    fails(test_odd_rows_begin_between, snippet, 27, torch.float32)
-
-
-@edits(("% 16 for", "% 8 for"), ("- matrix.data_ptr()", "- 2"))
-def test_odd_rows_begin_between__but_not_counted_otherwise(
-    snippet, fails, old, new
-):
-    """Counted past a multiple of 8, or from an address that is not the first
-    row's, the bytes differ.
-    """
-    fails(test_odd_rows_begin_between, snippet.edit(old, new))
 
 
 def test_round_rows_begin_on_the_grid(
@@ -303,83 +208,6 @@ def test_round_rows_begin_on_the_grid__ends_at_another_width(
 TILES = ("imports", "round-up", "tiles")
 
 
-def test_one_more_column_is_one_more_tile(snippet):
-    run = after(snippet, *TILES)
-
-    assert (run.tiles(1024), run.empty_share(1024)) == (8, 0)
-    assert run.tiles(1025) == 9
-    assert round(run.empty_share(1025), 2) == 0.11
-    for columns in (1, 127, 128, 129, 1024, 1025):  # laid one by one
-        begun = range(0, columns, 128)
-        assert run.tiles(columns) == len(begun)
-        share = 1 - columns / (128 * len(begun))
-        assert run.empty_share(columns) == pytest.approx(share)
-
-
-@edits(
-    ("def tiles(columns, tile=128)", "def tiles(columns, tile=256)"),
-    ("share(columns, tile=128)", "share(columns, tile=64)"),
-    ("round_up(columns, tile) // tile", "columns // tile + 1"),
-    ("return 1 - columns", "return columns"),
-)
-def test_one_more_column_is_one_more_tile__but_not(snippet, fails, old, new):
-    """With tiles of 256 columns, 1,024 columns fill 4 tiles; the other edits
-    change a formula, or the other size.
-    """
-    fails(test_one_more_column_is_one_more_tile, snippet.edit(old, new))
-
-
-def test_large_sizes_waste_little(snippet, large=1152, small=64):
-    run = after(snippet, *TILES)
-    empty_share = run.empty_share
-
-    assert all(empty_share(size) < 0.1 for size in range(large, 9000))
-    assert all(empty_share(size) > 0.5 for size in range(1, small))
-    for size in (*range(1, small), *range(large, 9000)):
-        full = 128 * run.tiles(size)
-        assert 0 <= full - size < 128
-        assert empty_share(size) == pytest.approx((full - size) / full)
-
-
-def test_large_sizes_waste_little__ends_at_1025(snippet, fails):
-    """With 1,025 columns: more than a tenth is empty."""
-    fails(test_large_sizes_waste_little, snippet, 1025)
-
-
-def test_large_sizes_waste_little__ends_at_64(snippet, fails):
-    """With 64 columns: exactly half is empty, not more."""
-    fails(test_large_sizes_waste_little, snippet, 1152, 65)
-
-
-@edits(
-    ("larger tiles", "share(columns, tile=128)", "share(columns, tile=256)"),
-    ("smaller tiles", "share(columns, tile=128)", "share(columns, tile=64)"),
-)
-def test_large_sizes_waste_little__but_not_in(snippet, fails, old, new):
-    """In tiles of 256, more than a tenth is empty at 1,281 columns; in tiles
-    of 64, half is empty at 32.
-    """
-    fails(test_large_sizes_waste_little, snippet.edit(old, new))
-
-
-def test_the_vocabulary_needs_no_tile_more(snippet):
-    run = after(snippet, *TILES)
-
-    assert run.round_up(50257, 64) == 50304
-    assert run.tiles(50257) == run.tiles(50304) == 393
-
-
-@edits(
-    ("def tiles(columns, tile=128)", "def tiles(columns, tile=16)"),
-    ("-(-size // multiple)", "(size // multiple + 1)"),
-)
-def test_the_vocabulary_needs_no_tile_more__but_not(snippet, fails, old, new):
-    """50,304 columns need two tiles more if a tile has 16 columns, and one
-    more if rounding always adds a multiple.
-    """
-    fails(test_the_vocabulary_needs_no_tile_more, snippet.edit(old, new))
-
-
 # What goes wrong
 
 
@@ -420,26 +248,6 @@ def test_padded_classes_change_the_loss__but_not_once_cut(snippet, fails):
         "(model.embedding(x))", "(model.embedding(x))[:, :27]"
     )
     fails(test_padded_classes_change_the_loss, edited)
-
-
-def test_padded_classes_are_guessed(snippet):
-    run = after(snippet, *LOSSES[:5])
-    guesses = run.model.head(run.model.embedding(run.x)).argmax(1)
-
-    assert (guesses >= 27).any()
-    assert run.guesses.equal(guesses)
-    assert (run.model(run.x).argmax(1) < 27).all()
-
-
-@edits(
-    ("once cut", "outputs.argmax(1)", "outputs[:, :27].argmax(1)"),
-    ("without padding", "letters=27", "letters=32"),
-)
-def test_padded_classes_are_guessed__but_not(snippet, fails, old, new):
-    """Once the outputs are cut, or if there are 32 letters, every guess is a
-    letter.
-    """
-    fails(test_padded_classes_are_guessed, snippet.edit(old, new))
 
 
 def test_masked_padding_changes_nothing(snippet, **options):
@@ -553,55 +361,7 @@ def test_smoothing_makes_a_masked_loss_infinite__but_not(
     fails(test_smoothing_makes_a_masked_loss_infinite, snippet.edit(old, new))
 
 
-def test_the_cut_bears_smoothing(snippet):
-    run = after(snippet, *LOSSES)
-    _, plain = pair(run, 27, 8)
-    plain.load_state_dict(
-        {name: rows[:27] for name, rows in run.model.state_dict().items()}
-    )
-    outputs = plain(run.x)
-    smooth = F.cross_entropy(outputs, run.y, label_smoothing=0.1)
-    likely = F.cross_entropy(outputs, F.one_hot(run.y, 27).float())
-
-    torch.testing.assert_close(run.smoothed, smooth)
-    torch.testing.assert_close(run.likely_loss, likely)
-
-
-@edits(
-    (
-        "smoothed = F.cross_entropy(model(x), y",
-        "smoothed = F.cross_entropy(outputs, y",
-    ),
-    (
-        "F.cross_entropy(model(x), likely[:, :27])",
-        "F.cross_entropy(outputs, likely)",
-    ),
-)
-def test_the_cut_bears_smoothing__but_not_uncut(snippet, fails, old, new):
-    """Over all 32 outputs, the loss is higher than without padding."""
-    fails(test_the_cut_bears_smoothing, snippet.edit(old, new))
-
-
 STATES = (*MODEL, "text", "mismatch")
-
-
-def test_another_size_is_refused(snippet):
-    run = after(snippet, *STATES)
-    said = vars(run).get("refused", "nothing")
-
-    for name, rows in run.model.state_dict().items():
-        assert f"size mismatch for {name}: " in said
-        assert str(rows.shape) in said
-        assert str(run.old.state_dict()[name].shape) in said
-
-
-@edits(
-    ("NextLetter(multiple=1)", "NextLetter(multiple=8)"),
-    ("old.state_dict())\nexcept", "model.state_dict())\nexcept"),
-)
-def test_another_size_is_refused__but_not(snippet, fails, old, new):
-    """If the saved model has the same sizes, loading raises no error."""
-    fails(test_another_size_is_refused, snippet.edit(old, new))
 
 
 def test_rows_can_be_loaded(snippet, letters=27, multiple=8):
@@ -665,63 +425,6 @@ def test_rows_can_be_loaded__but_not(snippet, fails, old, new):
     fails(test_rows_can_be_loaded, snippet.edit(old, new))
 
 
-def test_other_sizes_are_still_refused(snippet, fewer=(1, 20, 26)):
-    run = after(snippet, *STATES, "load-rows")
-    before = {k: v.clone() for k, v in run.model.state_dict().items()}
-    states = [
-        run.NextLetter(width=width, multiple=multiple).state_dict()
-        for width in (1, 8, 17)
-        for multiple in (1, 8)
-    ]
-    states += [
-        run.NextLetter(letters, multiple=1).state_dict() for letters in fewer
-    ]
-    for name in before:
-        states.append(run.old.state_dict())
-        del states[-1][name]
-    for state in states:
-        with pytest.raises((RuntimeError, KeyError)):
-            run.load_rows(run.model, state)
-    saved, padded = deeper(run, 1), deeper(run, 8)
-    for other in (deeper(run, 1, 32), deeper(run, 1, 65), run.old):
-        with pytest.raises(RuntimeError):
-            run.load_rows(padded, other.state_dict())
-    run.load_rows(padded, saved.state_dict())
-
-
-def test_other_sizes_are_still_refused__ends_with_more_letters(snippet, fails):
-    """With more letters in the file: the last ones are dropped without an
-    error, as padding is.
-    """
-    fails(test_other_sizes_are_still_refused, snippet, (30,))
-
-
-def test_other_sizes_are_still_refused__but_not_by_slices(snippet, fails):
-    """Assigned to a slice, saved rows of width 1 are broadcast, and nothing
-    raises an error.
-    """
-    edited = snippet.edit(
-        "        rows = state[name][: model.letters]\n", ""
-    ).edit(
-        "        padding = fresh[name][model.letters :].to(rows)\n"
-        "        state = {**state, name: torch.cat([rows, padding])}\n"
-        "    model.load_state_dict(state)\n",
-        "        fresh[name][: len(state[name])] = state[name]\n",
-    )
-    fails(test_other_sizes_are_still_refused, edited)
-
-
-def test_other_sizes_are_still_refused__but_not_if_not_strict(snippet, fails):
-    """With `strict=False`, a file that lacks whole layers is loaded without an
-    error.
-    """
-    edited = snippet.edit(
-        "    model.load_state_dict(state)\n",
-        "    model.load_state_dict(state, strict=False)\n",
-    )
-    fails(test_other_sizes_are_still_refused, edited)
-
-
 def test_the_old_optimizer_does_not_fit(snippet, multiple=8, **options):
     run = after(snippet, *STATES, "load-rows")
     new = run.NextLetter(multiple=multiple)
@@ -759,59 +462,6 @@ def test_the_old_optimizer_does_not_fit__also_with(snippet, options):
 def test_the_old_optimizer_does_not_fit__ends_without_padding(snippet, fails):
     """Without padding: the saved state fits, and the next step works."""
     fails(test_the_old_optimizer_does_not_fit, snippet, 1)
-
-
-SAVED = (*STATES, "load-rows", "rows-of")
-
-
-def test_saved_rows_fit_any_multiple(snippet):
-    with no_error():
-        run = after(snippet, *SAVED)
-    saved = run.rows_of(run.model)
-    outputs = run.model(run.x)
-
-    for name, rows in saved.items():
-        assert len(rows) == 27
-        assert rows.untyped_storage().nbytes() == rows.nbytes
-        rows_before = rows.clone()
-        run.model.state_dict()[name].zero_()
-        assert rows.equal(rows_before)
-    for multiple in (1, 8, 10, 64):
-        other = run.NextLetter(multiple=multiple)
-        with no_error():
-            run.load_rows(other, saved)
-        torch.testing.assert_close(other(run.x), outputs)
-    run.NextLetter(multiple=1).load_state_dict(saved)
-    small = run.NextLetter(letters=10)
-    assert {len(rows) for rows in run.rows_of(small).values()} == {10}
-    wide = deeper(run, 8)
-    with no_error():
-        outputs, state = wide(run.x), run.rows_of(wide)
-    for name, tensor in wide.state_dict().items():
-        rows = tensor[:27] if name in saved else tensor
-        assert state[name].equal(rows)
-    again = deeper(run, 64)
-    run.load_rows(again, state)
-    torch.testing.assert_close(again(run.x), outputs)
-    run.load_rows(again, wide.state_dict())  # with its padding
-    torch.testing.assert_close(again(run.x), outputs)
-
-
-@edits(
-    ("[: model.letters].clone()", ".clone()"),
-    ("[: model.letters].clone()", "[: model.letters]"),
-    ("[: model.letters].clone()", "[-model.letters :].clone()"),
-    (
-        "all tensors cut",
-        "    for name in PADDED:\n        state[name] = state",
-        "    for name in state:\n        state[name] = state",
-    ),
-)
-def test_saved_rows_fit_any_multiple__but_not(snippet, fails, old, new):
-    """Without the slice, the padding is saved, too; the other edits share its
-    memory, keep wrong rows, or cut every tensor.
-    """
-    fails(test_saved_rows_fit_any_multiple, snippet.edit(old, new))
 
 
 def head_width(attention):
@@ -854,49 +504,3 @@ def test_heads_share_the_width__but_not_with(snippet, fails, old, new):
     nothing raises an error.
     """
     fails(test_heads_share_the_width, snippet.edit(old, new))
-
-
-# Where it ends
-
-
-def test_rows_are_batch_times_length(snippet):
-    run = after(snippet, "imports", "batch")
-
-    torch.testing.assert_close(run.joined, run.apart.flatten(0, 1))
-    for dtype in (torch.float32, torch.float64):
-        layer = nn.Linear(5, 7, bias=False, dtype=dtype)
-        texts = torch.randn(3, 4, 5, dtype=dtype)
-        joined = layer(texts.flatten(0, 1))
-        torch.testing.assert_close(layer(texts).flatten(0, 1), joined)
-
-
-@edits(
-    ("another order", "batch.reshape", "batch.transpose(0, 1).reshape"),
-    ("another batch", "joined = layer(batch", "joined = layer(2 * batch"),
-)
-def test_rows_are_batch_times_length__but_not_in(snippet, fails, old, new):
-    """Transposed first, the rows come in another order; doubled, they hold
-    other numbers.
-    """
-    fails(test_rows_are_batch_times_length, snippet.edit(old, new))
-
-
-def test_padding_costs_bytes(snippet):
-    run = after(snippet, "imports", "round-up", "cost")
-
-    for rows, embedding in ((50257, run.plain), (50304, run.padded)):
-        assert embedding.weight.shape == (rows, 768)
-        assert embedding.weight.dtype == torch.float32
-    assert run.more == 47 * torch.zeros(768).nbytes == 144384
-
-
-@edits(
-    ("50257, 64), 768", "50257, 8), 768"),
-    ("64), 768)", "64), 768, dtype=torch.float16)"),
-    ("64), 768)", "64), 384)"),
-)
-def test_padding_costs_bytes__but_not(snippet, fails, old, new):
-    """Rounded up to a multiple of 8, it has fewer rows; in `float16`, or 384
-    wide, it takes fewer bytes.
-    """
-    fails(test_padding_costs_bytes, snippet.edit(old, new))
