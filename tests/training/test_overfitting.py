@@ -260,27 +260,6 @@ def test_the_curves_part__but_not_with(snippet, old, new, fails):
     fails(test_the_curves_part, snippet.edit(old, new))
 
 
-def test_underfitting_is_high_on_both(snippet):
-    run = resumed(snippet, (*SETUP, "fit", "two"))
-
-    assert run.underfits[:, 0].min() > 1
-    assert run.underfits[:, 2].min() > 1
-    shown = run.training, run.validating
-    assert shown == (run.underfits[-1, 0], run.underfits[-1, 2])
-
-
-@pytest.mark.parametrize("seed", [1])
-def test_underfitting_is_high_on_both__also_from(snippet, seed):
-    _, curve = ran(snippet).fit(seed, hidden=2)
-    assert curve[:, [0, 2]].min() > 1
-
-
-def test_underfitting_is_high_on_both__but_not_with_16(snippet, fails):
-    """With more units, the training loss falls near zero."""
-    edited = snippet.edit("fit(seed=2, hidden=2)", "fit(seed=2, hidden=16)")
-    fails(test_underfitting_is_high_on_both, edited)
-
-
 def confident(snippet):
     cells = (*SETUP, "early-stopping", "fit", "two", "confident")
     return resumed(snippet, cells)
@@ -385,43 +364,6 @@ def test_wrong_answers_cost_more__but_not_early(snippet, fails):
     fails(test_wrong_answers_cost_more, edited)
 
 
-def test_five_remedies_lower_the_loss(snippet, names=FIVE, seeds=range(3)):
-    plain = loss_of(snippet, "nothing", seeds)
-
-    assert len(names) == 5
-    losses = {name: loss_of(snippet, name, seeds) for name in names}
-    assert [n for n, loss in losses.items() if loss > 0.8 * plain] == []
-
-
-def test_five_remedies_lower_the_loss__also_from_another_seed(snippet):
-    test_five_remedies_lower_the_loss(snippet, seeds=[10])
-
-
-@pytest.mark.parametrize("way", ["weight decay 0", "8 hidden units"])
-def test_five_remedies_lower_the_loss__but_not(snippet, way, fails):
-    """No weight decay and fewer units do not lower the loss."""
-    names = (*FIVE[:4], way)
-    fails(test_five_remedies_lower_the_loss, snippet, names)
-
-
-OFF = [
-    ("weight decay 1", "weight_decay=decay", "weight_decay=0.01"),
-    ("L1 penalty 0.001", "l1 * sum", "0.0 * sum"),
-    ("dropout 0.5", "nn.Dropout(dropout)", "nn.Dropout(0.0)"),
-    ("label smoothing 0.1", "=smoothing", "=0.0"),
-    ("shifts by a pixel", "change(data[0]) if change else data", "data"),
-]
-
-
-@pytest.mark.parametrize(("way", "old", "new"), OFF, ids=FIVE)
-def test_five_remedies_lower_the_loss__but_not_switched_off(
-    snippet, way, old, new, fails
-):
-    """A remedy that is switched off lowers nothing."""
-    edited = snippet.edit(old, new)
-    fails(test_five_remedies_lower_the_loss, edited, [way] * 5, [10])
-
-
 def test_no_remedy_adds_five_points(snippet, names=FIVE, seeds=range(3)):
     plain = share_of(snippet, "nothing", seeds)
 
@@ -471,52 +413,6 @@ def test_more_data_helps_most__also_from_another_seed(snippet):
 def test_more_data_helps_most__but_not(snippet, way, fails):
     """Other remedies do not halve the loss, and add less."""
     fails(test_more_data_helps_most, snippet, way)
-
-
-def test_a_smaller_model_disappoints(
-    snippet, way="8 hidden units", seeds=range(3)
-):
-    plain = share_of(snippet, "nothing", seeds)
-
-    assert share_of(snippet, way, seeds) < plain - 0.05
-    model, _ = runs_of(snippet, way, seeds)[0]
-    assert model[1].out_features == 8
-
-
-def test_a_smaller_model_disappoints__also_from_other_seeds(snippet):
-    test_a_smaller_model_disappoints(snippet, seeds=[10, 11, 12])
-
-
-def test_a_smaller_model_disappoints__but_not_with_32(snippet, fails):
-    """With 32 units, the accuracy falls by less."""
-    edited = snippet.edit('{"hidden": 8}', '{"hidden": 32}')
-    fails(test_a_smaller_model_disappoints, edited, "8 hidden units", [0])
-
-
-def test_the_default_decay_does_little(
-    snippet, way="weight decay 0", seeds=range(3)
-):
-    ratio = loss_of(snippet, "nothing", seeds) / loss_of(snippet, way, seeds)
-
-    assert 0.9 < ratio < 1.1
-    weight = torch.ones(1, requires_grad=True)
-    optimizer = torch.optim.AdamW([weight], lr=0.01)
-    assert optimizer.defaults["weight_decay"] == 0.01
-    weight.grad = torch.zeros(1)
-    for _ in range(100):
-        optimizer.step()
-    assert weight.item() == pytest.approx(0.99, abs=0.001)
-    assert ran(snippet).ways["nothing"] == {}
-
-
-def test_the_default_decay_does_little__also_from_another_seed(snippet):
-    test_the_default_decay_does_little(snippet, seeds=[10])
-
-
-def test_the_default_decay_does_little__but_not_1(snippet, fails):
-    """A weight decay of 1 about halves the loss."""
-    way = "weight decay 1"
-    fails(test_the_default_decay_does_little, snippet, way)
 
 
 def test_shifts_teach_shifts(snippet, way="shifts by a pixel", seed=0):
@@ -572,45 +468,8 @@ def test_shifts_teach_shifts__but_not(snippet, way, fails):
     fails(test_shifts_teach_shifts, snippet, way)
 
 
-def test_l1_makes_weights_small(
-    snippet, way="L1 penalty 0.001", seeds=range(3)
-):
-    for model, _ in runs_of(snippet, way, seeds):
-        weights = nn.utils.parameters_to_vector(model.parameters()).detach()
-        assert (weights.abs() < 0.01).double().mean() > 0.5
-        assert (weights == 0).sum() == 0
-
-
 CUT = "    for p in model.parameters():\n"
 CUT += "        p.data[p.abs() < 0.01] = 0\n"
-
-
-@pytest.mark.parametrize("cut", ["", CUT], ids=["as shown", "if cut"])
-def test_l1_makes_weights_small__also_in_the_table(snippet, cut):
-    edited = snippet.edit(DONE, cut + DONE) if cut else snippet
-    run = few_runs(edited, ["nothing", "L1 penalty"], "small-weights")
-
-    model, _ = run.runs["L1 penalty 0.001"][0]
-    weights = nn.utils.parameters_to_vector(model.parameters()).tolist()
-    small = sum(abs(weight) < 0.01 for weight in weights)
-    assert run.small == pytest.approx(small / len(weights))
-    assert run.zeros == (small if cut else 0)
-    assert (type(run.small), type(run.zeros)) == (float, int)
-
-
-def test_l1_makes_weights_small__also_from_another_seed(snippet):
-    test_l1_makes_weights_small(snippet, seeds=[10])
-
-
-def test_l1_makes_weights_small__but_not_with_dropout(snippet, fails):
-    """Dropout leaves few weights below 0.01."""
-    fails(test_l1_makes_weights_small, snippet, "dropout 0.5")
-
-
-def test_l1_makes_weights_small__but_not_if_cut(snippet, fails):
-    """Weights that a program sets to 0 afterwards are exactly 0."""
-    edited = snippet.edit(DONE, CUT + DONE)
-    fails(test_l1_makes_weights_small, edited, "L1 penalty 0.001", [0])
 
 
 def dropping(snippet, *cells, epochs=5):
@@ -746,44 +605,6 @@ def test_the_loop_misses_other_dropout__but_not_if_named(snippet, fails):
     fails(test_the_loop_misses_other_dropout, edited)
 
 
-def spreads(snippet, seed):
-    """Return how far the passes spread, if right and if wrong."""
-    run = ran(snippet)
-    model, _ = run_of(snippet, "dropout 0.5", seed)
-    inputs, targets = run.validation
-    with torch.no_grad():
-        passes = [model.train()(inputs).softmax(dim=1) for _ in range(50)]
-    passes = torch.stack(passes)
-    guesses = passes.mean(dim=0).argmax(dim=1)
-    spread = passes.std(dim=0).gather(1, guesses[:, None])[:, 0]
-    right = guesses == targets
-    return spread[right].mean().item(), spread[~right].mean().item()
-
-
-def test_wrong_guesses_spread_more(snippet):
-    run = dropping(snippet, "spread", epochs=100)
-
-    right, wrong = run.spread[run.right], run.spread[~run.right]
-    assert wrong.mean() > 1.2 * right.mean()
-    assert len(right) + len(wrong) == 300
-    passes = torch.stack(run.passes)
-    torch.testing.assert_close(run.probabilities, passes.mean(dim=0))
-    assert run.guesses.equal(passes.mean(dim=0).argmax(dim=1))
-    expected = passes[:, 0, run.guesses[0]].std()
-    torch.testing.assert_close(run.spread[0], expected)
-
-
-@pytest.mark.parametrize("seed", [10])
-def test_wrong_guesses_spread_more__also_from(snippet, seed):
-    right, wrong = spreads(snippet, seed)
-    assert wrong > 1.2 * right
-
-
-def test_wrong_guesses_spread_more__but_not_without_dropout(snippet, fails):
-    """With all layers in evaluation mode, no pass differs from another."""
-    fails(test_wrong_guesses_spread_more, snippet.edit(ON, "    pass"))
-
-
 def kept(snippet):
     return snippet.only(*SETUP, "reference").after("reference")
 
@@ -861,7 +682,6 @@ def test_the_best_of_many_is_lucky__but_not_with(snippet, old, new, fails):
 
 
 FOLDED = ("digits", "model", "fit", "folds")
-SEEDED = "torch.randperm(100, generator=torch.Generator().manual_seed(0))"
 NEW_MODEL = """\
     model, _ = fit(seed=2, data=(few[0][others], few[1][others]))  # a new one
 """
@@ -874,37 +694,6 @@ OLD_MODEL = """\
         F.cross_entropy(model(few[0][others]), few[1][others]).backward()
         optimizer.step()
 """
-
-
-def test_the_folds_differ(snippet):
-    run = snippet.only(*FOLDED).after("folds")
-
-    held_out = torch.cat(run.folds)
-    assert sorted(held_out.tolist()) == list(range(100))
-    assert max(run.results) - min(run.results) > 0.1
-    same = snippet.only(*FOLDED).edit("(folds)", "([folds[0]] * 5)")
-    same = same.edit("folds[:number] + folds[number + 1 :]", "folds[1:]")
-    assert len({*same.after("folds").results}) == 1
-
-
-@edits(("0", "1"), ("0", "2"))
-def test_the_folds_differ__also_for_another_cut(snippet, old, new):
-    cut = SEEDED.replace(f"({old})", f"({new})")
-    test_the_folds_differ(snippet.only(*FOLDED).edit(SEEDED, cut))
-
-
-def test_the_folds_differ__but_not_with_the_same_fold(snippet, fails):
-    """The same 20 digits are held out each time."""
-    edited = snippet.edit(SEEDED, "torch.arange(20).repeat(5)")
-    fails(test_the_folds_differ, edited)
-
-
-def test_the_folds_differ__but_not_from_other_weights(snippet, fails):
-    """Each training begins with other weights, too."""
-    edited = snippet.edit(
-        "fit(seed=2, data=(few[0][", "fit(number, data=(few[0]["
-    )
-    fails(test_the_folds_differ, edited)
 
 
 def test_one_model_for_all_folds_has_seen_them(snippet, old=OLD_MODEL):
