@@ -19,7 +19,6 @@ from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.snippet import after
 
 DIGITS = ("tie", "average", "digits")
-TRAINED = (*DIGITS, "trained")
 RENEWED = ("tie", "average", "moved", "digits", "statistics", "renewed")
 
 OPTIMIZERS = [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW]
@@ -264,40 +263,6 @@ def test_assign_unties__but_not_by_default(snippet, fails):
     fails(test_assign_unties, edited)
 
 
-def test_an_old_optimizer_moves_neither(snippet, optimizer=torch.optim.SGD):
-    run = after(snippet, "tie", "saved", "assigned")
-    now = list(run.assigned.parameters())
-    assert [any(each is old for old in run.held) for each in now] == [
-        False
-    ] * 2
-
-    model = run.NextWord(words=5, features=3)
-    state = {key: each.clone() for key, each in model.state_dict().items()}
-    before = copy.deepcopy(state)
-    early = optimizer(model.parameters(), lr=0.1)
-    model.load_state_dict(state, assign=True)
-    late = optimizer(model.parameters(), lr=0.1)
-    for each, moves in ((early, False), (late, True)):
-        model(torch.tensor([1])).square().sum().backward()
-        each.step()
-        moved = [
-            not torch.equal(weight, before[name])
-            for name, weight in model.state_dict().items()
-        ]
-        assert moved == [moves] * 2
-
-
-def test_an_old_optimizer_moves_neither__but_not_by_default(snippet, fails):
-    """Without `assign=True`, the optimizer holds what the layers use."""
-    edited = snippet.edit("saved, assign=True", "saved")
-    fails(test_an_old_optimizer_moves_neither, edited)
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_an_old_optimizer_moves_neither__also_with(snippet, optimizer):
-    test_an_old_optimizer_moves_neither(snippet, optimizer)
-
-
 def test_the_default_starts_high(snippet, seeds=(0,), features=256):
     run = after(snippet, "tie", "first-loss")
     losses = [
@@ -380,32 +345,6 @@ def test_given_twice_it_moves_twice__ends_in_two_groups(snippet, fails):
 
 def in_groups(weights):
     return [{"params": [weight]} for weight in weights]
-
-
-def test_in_two_groups_it_raises(snippet, optimizer=torch.optim.SGD):
-    run = after(snippet, "tie", "twice", "two-groups")
-    model = run.NextWord(words=3, features=2)
-    layers = in_groups([model.embedding.weight, model.decoder.weight])
-    for groups in (run.groups, layers):
-        with pytest.raises(ValueError, match="more than one parameter group"):
-            optimizer(groups, lr=0.1)
-
-    named = in_groups([each for _, each in model.named_parameters()])
-    with no_error():
-        optimizer(named, lr=0.1)
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_in_two_groups_it_raises__also_with(snippet, optimizer):
-    test_in_two_groups_it_raises(snippet, optimizer)
-
-
-def test_in_two_groups_it_raises__but_not_by_names(snippet, fails):
-    """`named_parameters()` yields the weight once, so one group has it."""
-    edited = snippet.edit(
-        "for each in both]", "for _, each in layers.named_parameters()]"
-    )
-    fails(test_in_two_groups_it_raises, edited)
 
 
 # Averages
@@ -532,51 +471,6 @@ def test_the_default_is_the_mean__but_not_with_a_decay(snippet, fails):
     fails(test_the_default_is_the_mean, snippet.edit(old, new))
 
 
-def test_the_average_is_better(snippet):
-    history = after(snippet, *TRAINED).history
-
-    assert len(history) == 6
-    assert history[0][1] > history[0][0]
-    plain, smooth = torch.tensor(history[2:]).mean(dim=0).tolist()
-    assert 0.35 < smooth / plain < 0.7
-
-
-@pytest.mark.parametrize("seed", [1])
-def test_the_average_is_better__also_from(snippet, seed):
-    edited = snippet.edit(
-        "torch.manual_seed(0)\nmodel_of_digits",
-        f"torch.manual_seed({seed})\nmodel_of_digits",
-    )
-    test_the_average_is_better(edited)
-
-
-def test_the_average_is_better__but_not_with_a_longer_memory(snippet, fails):
-    """With a decay of 0.999, the average still holds weights of the start."""
-    edited = snippet.edit(
-        "ema = get_ema_multi_avg_fn(0.98)", "ema = get_ema_multi_avg_fn(0.999)"
-    )
-    fails(test_the_average_is_better, edited)
-
-
-def test_the_average_is_better__but_not_with_a_short_memory(snippet, fails):
-    """With a decay of 0.5, the average is nearly the model."""
-    edited = snippet.edit(
-        "ema = get_ema_multi_avg_fn(0.98)", "ema = get_ema_multi_avg_fn(0.5)"
-    )
-    fails(test_the_average_is_better, edited)
-
-
-def test_the_average_is_better__ends_at_a_low_rate(snippet, fails):
-    """At a rate of 0.001, the model gets better at each step, and the average
-    lags behind.
-    """
-    edited = snippet.edit(
-        "model_of_digits.parameters(), lr=0.03)\n\nhistory",
-        "model_of_digits.parameters(), lr=0.001)\n\nhistory",
-    )
-    fails(test_the_average_is_better, edited)
-
-
 def updated(run, updates=3, **options):
     """Return a model that moves, what its buffers were, and its average."""
     torch.manual_seed(0)
@@ -613,52 +507,6 @@ def test_buffers_are_copied__but_not_with_use_buffers(snippet, fails):
     old = "copied = AveragedModel(other"
     edited = snippet.edit(old, f"{old}, use_buffers=True")
     fails(test_buffers_are_copied, edited)
-
-
-def test_use_buffers_averages_them(
-    snippet, options=("use_buffers",), dtype=torch.float32
-):
-    run = after(snippet, *TRAINED)
-    _, seen, average = updated(run, **dict.fromkeys(options, True))
-
-    for name, of_model in seen.items():
-        expected = of_model[0]
-        for each in of_model[1:]:
-            expected = 0.98 * expected + 0.02 * each
-        found = average.module[1].get_buffer(name)
-        torch.testing.assert_close(found, expected)
-    of_model = run.model_of_digits[1].running_mean
-    assert not torch.equal(run.averaged.module[1].running_mean, of_model)
-
-    model = nn.Linear(1, 1)
-    model.register_buffer("index", torch.arange(9, dtype=dtype))
-    ema = get_ema_multi_avg_fn(0.9)
-    average = AveragedModel(model, multi_avg_fn=ema, use_buffers=True)
-    for _ in range(2):
-        average.update_parameters(model)
-    assert average.module.index.tolist() == pytest.approx(range(9))
-
-
-def test_use_buffers_averages_them__but_not_by_default(snippet, fails):
-    """By default, the model's buffers are copied as they are."""
-    edited = snippet.edit(
-        "multi_avg_fn=ema, use_buffers=True)\noptimizer",
-        "multi_avg_fn=ema)\noptimizer",
-    )
-    fails(test_use_buffers_averages_them, edited)
-
-
-def test_use_buffers_averages_them__ends_without_it(snippet, fails):
-    """Without `use_buffers=True`, the last ones count alone."""
-    fails(test_use_buffers_averages_them, snippet, ())
-
-
-def test_use_buffers_averages_them__ends_with_integers(snippet, fails):
-    """Integers are cut to whole numbers: with a decay of 0.9, the index 3
-    becomes 2.
-    """
-    options = ("use_buffers",)
-    fails(test_use_buffers_averages_them, snippet, options, torch.int64)
 
 
 INFINITE = (*RENEWED[:2], "infinite")
@@ -802,28 +650,6 @@ def test_update_bn_measures_again__but_not_without_it(snippet, fails):
     fails(test_update_bn_measures_again, edited)
 
 
-def test_measuring_again_lowers_the_loss(snippet):
-    run = after(snippet, *RENEWED)
-    copied, renewed = (
-        run.evaluate(each) for each in (run.copied, run.renewed)
-    )
-    assert renewed[0] < 0.95 * copied[0]
-
-
-@pytest.mark.parametrize("seed", [1])
-def test_measuring_again_lowers_the_loss__also_from(snippet, seed):
-    edited = snippet.edit(
-        "torch.manual_seed(0)\nother", f"torch.manual_seed({seed})\nother"
-    )
-    test_measuring_again_lowers_the_loss(edited)
-
-
-def test_measuring_again_lowers_the_loss__but_not_without_it(snippet, fails):
-    """Without the call, both have the same numbers."""
-    edited = snippet.edit("update_bn(batches(), renewed)", "pass")
-    fails(test_measuring_again_lowers_the_loss, edited)
-
-
 def test_update_bn_measures_again__also_nothing_without_batchnorm():
     """A model without BatchNorm has nothing to measure: no batch is read."""
     model = nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2))
@@ -856,70 +682,6 @@ def test_eval_does_not_reach_the_average__but_made_in_eval(snippet, fails):
         "kept = AveragedModel(new.eval())",
     )
     fails(test_eval_does_not_reach_the_average, edited)
-
-
-def test_the_first_copy_fades_slowly(snippet, decay=None, updates=75):
-    run = after(snippet, *DIGITS, "not-in-eval", "too-slow")
-    ema = run.get_ema_multi_avg_fn(decay) if decay else run.slow.multi_avg_fn
-    found = averages([1.0] + [0.0] * updates, multi_avg_fn=ema)
-    assert found[-1] == pytest.approx((decay or 0.999) ** updates, rel=1e-3)
-
-
-@pytest.mark.parametrize("decay", [0.5, 0.98])
-@pytest.mark.parametrize("updates", [1, 10, 100])
-def test_the_first_copy_fades_slowly__also_with(snippet, decay, updates):
-    test_the_first_copy_fades_slowly(snippet, decay, updates)
-
-
-def test_the_first_copy_fades_slowly__but_not_in_a_mean(snippet, fails):
-    """In a plain mean, the first copy counts as much as any other."""
-    old = "slow = AveragedModel(new, multi_avg_fn=get_ema_multi_avg_fn(0.999))"
-    edited = snippet.edit(old, "slow = AveragedModel(new)")
-    fails(test_the_first_copy_fades_slowly, edited)
-
-
-def test_a_slow_average_knows_nothing(snippet):
-    run = after(snippet, *DIGITS, "not-in-eval", "too-slow")
-    assert run.evaluate(run.new)[1] > 0.85
-    assert run.evaluate(run.slow)[1] < 0.5
-
-
-@pytest.mark.parametrize("seed", [1])
-def test_a_slow_average_knows_nothing__also_from(snippet, seed):
-    edited = snippet.edit(
-        "torch.manual_seed(0)\nnew = ", f"torch.manual_seed({seed})\nnew = "
-    )
-    test_a_slow_average_knows_nothing(edited)
-
-
-def test_a_slow_average_knows_nothing__but_a_faster_one(snippet, fails):
-    """With a decay of 0.9, it forgets the start within one epoch."""
-    edited = snippet.edit(
-        "get_ema_multi_avg_fn(0.999)", "get_ema_multi_avg_fn(0.9)"
-    )
-    fails(test_a_slow_average_knows_nothing, edited)
-
-
-def test_the_model_inside_is_plain(snippet):
-    run = after(snippet, *RENEWED, "taken-out")
-
-    names = [*run.renewed.state_dict()]
-    assert names == [
-        "n_averaged",
-        *(f"module.{name}" for name in run.network().state_dict()),
-    ]
-    for key, each in run.renewed.module.state_dict().items():
-        assert torch.equal(each, run.plain.state_dict()[key])
-    with pytest.raises(RuntimeError, match="Missing key"):
-        run.network().load_state_dict(run.renewed.state_dict())
-
-
-def test_the_model_inside_is_plain__but_not_of_the_model(snippet, fails):
-    """The model that was trained has other weights."""
-    edited = snippet.edit(
-        "(renewed.module.state_dict())", "(other.state_dict())"
-    )
-    fails(test_the_model_inside_is_plain, edited)
 
 
 WRAPPED = (*DIGITS, "wrapped")

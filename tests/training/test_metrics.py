@@ -7,8 +7,6 @@ from itertools import product
 
 import pytest
 import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 from extensions.evidence.counterexamples import edits, no_error
 from extensions.programs.snippet import after
@@ -43,98 +41,6 @@ def guessed(seed, classes, count, dtype=torch.int64):
 # Few samples for many classes leave classes without labels or guesses.
 SIZES = [(1, 1), (2, 1), (2, 9), (3, 50), (10, 4), (10, 300), (17, 40)]
 WORLDS = [guessed(seed, *size) + size[:1] for seed, size in enumerate(SIZES)]
-
-
-FEWER = "torch.cat(scores[1:]), torch.cat(labels[1:])"
-
-
-# Do this
-
-
-def test_collect_returns_everything(snippet, model=None):
-    run = after(snippet, "load", "model", "collect", "accuracy")
-    images, labels = run.digits[run.valid.indices]
-    reader = model or run.model
-    images = images.to(next(reader.parameters()).dtype)
-    reader.eval()
-    with no_error():
-        expected = torch.cat([reader(image[None]) for image in images])
-
-    torch.testing.assert_close(run.labels, labels)
-    for size in (7, 64, 300, 1000):
-        reader.train()
-        loader = DataLoader(TensorDataset(images, labels), batch_size=size)
-        with no_error():
-            scores, found = run.collect(reader, loader)
-        torch.testing.assert_close(found, labels)
-        torch.testing.assert_close(scores, expected.detach())
-        assert not scores.requires_grad
-
-
-class Reader(nn.Module):
-    """A model with one more layer in front of the last."""
-
-    def __init__(self, *layers):
-        super().__init__()
-        self.layers = nn.Sequential(nn.Flatten(), *layers, nn.Linear(64, 10))
-
-    def forward(self, inputs):
-        """Return the scores."""
-        return self.layers(inputs)
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [nn.Dropout(), nn.BatchNorm1d(64), nn.ReLU(inplace=True)],
-    ids=["dropout", "BatchNorm", "ReLU in place"],
-)
-def test_collect_returns_everything__also_from_a_model_with(snippet, layer):
-    torch.manual_seed(0)
-    model = Reader(nn.Linear(64, 64), layer)
-    test_collect_returns_everything(snippet, model)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
-def test_collect_returns_everything__also_in(snippet, dtype):
-    torch.manual_seed(0)
-    test_collect_returns_everything(snippet, Reader().to(dtype))
-
-
-@edits(
-    ("a graph", "@torch.no_grad()\ndef collect", "def collect"),
-    ("one batch missing", "torch.cat(scores), torch.cat(labels)", FEWER),
-    ("another order", "torch.cat(labels)", "torch.cat(labels[::-1])"),
-    ("shuffled", "(valid, batch_size=64))\ng", "(valid, 64, True))\ng"),
-    ("the whole data", "DataLoader(valid, batch_size=64))\ng", None),
-)
-def test_collect_returns_everything__but_not_otherwise(
-    snippet, old, new, fails
-):
-    """Each edit keeps a graph, or loses or reorders some of the images."""
-    edited = snippet.edit(old, new or "DataLoader(test, batch_size=64))\ng")
-    fails(test_collect_returns_everything, edited)
-
-
-def test_collect_returns_everything__but_not_in_training_mode(snippet, fails):
-    """Without `eval()`, dropout changes the scores of each batch."""
-    edited = snippet.edit("    model.eval()\n", "")
-    model = Reader(nn.Dropout())
-    fails(test_collect_returns_everything, edited, model)
-
-
-class Pair(Reader):
-    """A model that returns its inputs as well."""
-
-    def forward(self, inputs):
-        """Return the scores, and what they come from."""
-        return self.layers(inputs), inputs
-
-
-def test_collect_returns_everything__ends_with_a_tuple_of_outputs(
-    snippet, fails
-):
-    """A model that returns a tuple needs `model(inputs)[0]`."""
-    fails(test_collect_returns_everything, snippet, Pair())
 
 
 # How it works: the matrix
@@ -615,44 +521,6 @@ def test_one_half_finds_nothing__but_not_with_larger_scores(snippet, fails):
     fails(test_one_half_finds_nothing, edited)
 
 
-def test_plain_scores_mislead(snippet, shown=None):
-    run = ordered(snippet, "plain-scores")
-    plain = run.plain if shown is None else run.auc(shown, run.is_eight)
-
-    assert round(plain.item(), 2) == 0.77
-    softmax = run.auc(run.scores.softmax(dim=1)[:, 8], run.is_eight)
-    assert round(softmax.item(), 2) == 0.98
-
-
-def test_plain_scores_mislead__also_for_other_digits(snippet):
-    run = ordered(snippet, "plain-scores")
-
-    images, _ = run.digits[run.valid.indices]
-    ink = images.flatten(1).sum(dim=1)
-    for c in range(10):
-        assert torch.stack([ink, run.scores[:, c]]).corrcoef()[0, 1] > 0.5
-        softmax = run.auc(run.scores.softmax(dim=1)[:, c], run.labels == c)
-        assert run.auc(run.scores[:, c], run.labels == c) < softmax - 0.005
-
-
-@edits(
-    ("softmax", "auc(scores[:, 8], is", "auc(scores.softmax(1)[:, 8], is"),
-    (
-        "log_softmax",
-        "auc(scores[:, 8], is",
-        "auc(scores.log_softmax(1)[:, 8], is",
-    ),
-    (
-        "less the mean score of the image",
-        "auc(scores[:, 8], is",
-        "auc(scores[:, 8] - scores.mean(1), is",
-    ),
-)
-def test_plain_scores_mislead__but_not_after(snippet, old, new, fails):
-    """Each of them compares the scores of one image with each other."""
-    fails(test_plain_scores_mislead, snippet.edit(old, new))
-
-
 def test_auc_of_guesses_is_two_recalls(snippet):
     run = ordered(snippet, "of-guesses")
     cases = [(run.guesses == 8, run.is_eight, run.of_guesses)]
@@ -766,46 +634,6 @@ def test_nobody_guessed_is_nan__but_not_if(snippet, old, new, fails):
 # What goes wrong: the training part
 
 
-def test_memory_looks_perfect(snippet):
-    run = after(snippet, "load", "model", "memory")
-    _, labels = run.digits[run.valid.indices]
-
-    assert run.remember(run.pixels).equal(run.nonsense)
-    assert run.on_training == 1
-    assert {type(run.on_training), type(run.on_validation)} == {float}
-    found = run.remember(run.new_pixels) == labels
-    assert run.on_validation == pytest.approx(found.double().mean().item())
-    assert 0.03 < run.on_validation < 0.17
-    assert not set(run.train.indices) & set(run.valid.indices)
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
-def test_memory_looks_perfect__also_shuffled_with_seed(snippet, seed):
-    old = "kinds[torch.randperm(len(kinds), generator=seed)]"
-    random = f"torch.Generator().manual_seed({seed})"
-    new = old.replace("generator=seed", f"generator={random}")
-    test_memory_looks_perfect(snippet.edit(old, new))
-
-
-@edits(
-    (
-        "the right labels",
-        "kinds[torch.randperm(len(kinds), generator=seed)]",
-        "kinds",
-    ),
-    ("means instead of images", "torch.cdist(inputs.flatten(1), flat)", None),
-    (
-        "measured on the training part",
-        "remember(new_pixels) == new_kinds",
-        "remember(pixels) == nonsense",
-    ),
-)
-def test_memory_looks_perfect__but_not_with(snippet, old, new, fails):
-    """Right labels can be learned, and means don't remember single images."""
-    edited = snippet.edit(old, new or "torch.cdist(inputs.flatten(1), means)")
-    fails(test_memory_looks_perfect, edited)
-
-
 # The log
 
 LATER = "kept.append(open(path, 'a')); csv.DictWriter(kept[-1], row)"
@@ -881,7 +709,7 @@ def test_csv_reads_strings(snippet):
         assert {*map(type, row.values())} == {str}
     assert run.epochs == list(range(1, 13))
     assert run.losses == [float(row["loss"]) for row in run.rows]
-    last = nn.functional.cross_entropy(run.outputs, run.targets).item()
+    last = torch.nn.functional.cross_entropy(run.outputs, run.targets).item()
     assert run.losses[-1] == last
     assert last < run.losses[0] / 2
     assert float(run.rows[-1]["F1"]) == pytest.approx(macro(run))

@@ -50,104 +50,10 @@ def close(found, expected, **options):
     torch.testing.assert_close(found, expected, **tolerance)
 
 
-def dice_of(found, masks):
-    """Return twice the overlap, divided by the sizes of both."""
-    found, masks = found.double(), masks.double()
-    return (2 * (found * masks).sum() / (found.sum() + masks.sum())).item()
-
-
 # Do this
 
 
-def test_the_sum_finds_the_ink(snippet):
-    old = "pictures, masks = make_scenes(400)\n"
-    hidden = snippet.edit(old, f"{old}pictures[300:] = torch.nan\n")
-    model = after(hidden, *BASE).fit(lambda s, m, *_: bce(s, m), steps=3)
-    assert all(weight.isfinite().all() for weight in model.body.parameters())
-
-    run = after(snippet, *SCORED)
-
-    assert run.pictures.shape == run.masks.shape == (400, 1, 20, 20)
-    assert run.masks.unique().tolist() == [0, 1]
-    assert run.scores.shape == (100, 1, 20, 20)
-    with torch.no_grad():
-        close(run.scores, run.finder(run.pictures[300:])[0])
-    found = dice_of(run.scores > 0, run.masks[300:])
-    assert run.dice(run.scores > 0).item() == pytest.approx(found)
-    assert found > 0.7
-
-
-def test_the_sum_finds_the_ink__also_in_pictures_made_anew(snippet):
-    run = after(snippet, *SCORED)
-    pictures, masks = run.make_scenes(400, seed=1)
-    with torch.no_grad():
-        scores, _ = run.finder(pictures[300:])
-    assert dice_of(scores > 0, masks[300:]) > 0.7
-
-
-@pytest.mark.parametrize("seed", [1], ids="seed {}".format)
-def test_the_sum_finds_the_ink__also_from(snippet, seed):
-    run = after(snippet, *BASE)
-    model = run.fit(lambda s, m, *_: run.ink_loss(s, m), seed=seed)
-    assert run.dice(run.scores_of(model) > 0) > 0.7
-    one, two = (run.fit(None, 0, seed) for _ in range(2))
-    assert torch.equal(one.ink.weight, two.ink.weight)
-
-
-@edits(
-    ("no training", "steps=60", "steps=0"),
-    ("the ink of another picture", "masks[batch],", "masks[batch].flip(0),"),
-    ("pictures that it learned", "(300, (16,))", "(300, 400, (16,))"),
-)
-def test_the_sum_finds_the_ink__but_not_with(snippet, old, new, fails):
-    """Nobody learns, there is nothing to learn, or they are not new."""
-    fails(test_the_sum_finds_the_ink, snippet.edit(old, new))
-
-
 # How it works
-
-
-def test_no_ink_looks_right(snippet, share=1):
-    run = small(snippet, "by-hand")
-    close(run.by_hand, 1 - 3.8 / 4.6)
-    run = untrained(snippet, "background")
-
-    masks = run.masks[300:] * share
-    assert (run.nothing > 0).sum() == 0
-    right = 1 - run.masks[300:].mean().item()
-    assert run.right.item() == pytest.approx(right)
-    assert round(run.right.item(), 2) == 0.95
-    loss = run.dice_loss(run.nothing, masks)
-    ones = 1 - 1 / (masks.sum(dim=(1, 2, 3)) + 1)
-    close(loss, ones.mean())
-    assert round(loss.item(), 2) == 0.95
-
-
-def test_no_ink_looks_right__also_in_other_pictures(snippet):
-    run = untrained(snippet, "background")
-    _, masks = run.make_scenes(600, seed=3)
-    assert 0.94 < (masks == 0).float().mean() < 0.96
-    loss = run.dice_loss(torch.full_like(masks, -20.0), masks)
-    assert 0.94 < loss < 0.96
-
-
-@edits(
-    ("if all is ink", "full_like(scores, -20.0)", "full_like(scores, 20.0)"),
-    (
-        "if half is ink",
-        "(digit > 0.5).float()",
-        "1\n        mask[:, :10] = 1",
-    ),
-    ("in a sum", "(chances * masks).sum", "(chances + masks).sum"),
-)
-def test_no_ink_looks_right__but_not(snippet, old, new, fails):
-    """Then few pixels are right, or the loss is not that of Dice."""
-    fails(test_no_ink_looks_right, snippet.edit(old, new))
-
-
-def test_no_ink_looks_right__ends_without_any_ink(snippet, fails):
-    """In a picture without ink, finding none has a Dice loss of 0."""
-    fails(test_no_ink_looks_right, snippet, 0)
 
 
 def test_gradients_add_up(snippet):
@@ -185,94 +91,6 @@ def test_gradients_add_up__also_in_a_network(snippet, seed):
 def test_gradients_add_up__but_not_of(snippet, old, new, fails):
     """That is no longer this weighted sum."""
     fails(test_gradients_add_up, snippet.edit(old, new))
-
-
-def test_learned_weights_go_negative(snippet):
-    run = small(snippet, "learned-weights", "learned-weights-tried")
-
-    losses = torch.stack(run.stays)
-    close((-run.learned).exp(), 1 / losses, rtol=1e-2)
-    close(torch.stack(run.shares), 1 + losses.log(), atol=1e-2)
-    close(run.combine(run.stays).detach(), sum(run.shares))
-    assert [share.item() < 0 for share in run.shares] == [True, False]
-    assert [loss.item() < 0.37 for loss in run.stays] == [True, False]
-
-
-@pytest.mark.parametrize("loss", [0.01, 0.36, 0.38, 5], ids="{}".format)
-def test_learned_weights_go_negative__also_at_a_loss_of(snippet, loss):
-    run = small(snippet, "learned-weights")
-    combine = run.LearnedSum(1).double()
-    optimizer = torch.optim.LBFGS(
-        combine.parameters(), line_search_fn="strong_wolfe"
-    )
-
-    def closure():
-        optimizer.zero_grad()
-        total = combine([torch.tensor(loss, dtype=torch.float64)])
-        total.backward()
-        return total
-
-    for _ in range(5):
-        optimizer.step(closure)
-    total = closure().item()
-    assert total == pytest.approx(1 + math.log(loss), abs=1e-3)
-    assert (total < 0) == (loss < 0.37)
-
-
-@edits(
-    ("with twice the s", "(losses) + s)", "(losses) + 2 * s)"),
-    ("without the exponential", "torch.exp(-s) * torch", "(1 - s) * torch"),
-    ("after ten steps", "range(200)", "range(10)"),
-)
-def test_learned_weights_go_negative__but_not(snippet, old, new, fails):
-    """Another sum has another minimum, and ten steps do not reach it."""
-    fails(test_learned_weights_go_negative, snippet.edit(old, new))
-
-
-def test_learned_weights_go_negative__ends_at_a_loss_of_0(snippet, fails):
-    """A loss of 0 has no lowest sum: its weight grows without end."""
-    edited = snippet.edit("[torch.tensor(0.1)", "[torch.tensor(0.0)")
-    fails(test_learned_weights_go_negative, edited)
-
-
-def test_forgotten_weights_stay(snippet):
-    run = small(snippet, "learned-weights")
-    known = run.optimizer.param_groups[0]["params"]
-    assert len(known) == len([*run.model.parameters()]) + 1
-    assert known[-1] is run.combine.log_variances
-
-    run = small(
-        snippet, "learned-weights", "learned-weights-tried", "forgotten"
-    )
-
-    assert run.combine.log_variances.grad.item() != 0
-    assert run.combine.log_variances.tolist() == [0]
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [torch.optim.SGD, torch.optim.AdamW, torch.optim.RMSprop],
-    ids=lambda kind: kind.__name__,
-)
-def test_forgotten_weights_stay__also_with(snippet, kind):
-    run = small(snippet, "learned-weights")
-    model, combine = run.Finder(), run.LearnedSum(2)
-    optimizer = kind(model.parameters(), lr=0.1)
-    for _ in range(3):
-        scores, amount = model(run.pictures)
-        losses = [run.ink_loss(scores, run.masks), amount.square().mean()]
-        combine(losses).backward()
-        optimizer.step()
-    assert combine.log_variances.tolist() == [0, 0]
-
-
-def test_forgotten_weights_stay__but_not_if_the_optimizer_has_them(
-    snippet, fails
-):
-    """If the optimizer has them, they are trained."""
-    old = "combine = LearnedSum(1)\noptimizer = torch.optim.Adam(model."
-    edited = snippet.edit(old, old.replace("(model.", "(combine."))
-    fails(test_forgotten_weights_stay, edited)
 
 
 # What goes wrong
@@ -530,51 +348,6 @@ def test_masks_of_255_go_negative__ends_behind_a_sigmoid(snippet, fails):
     fails(test_masks_of_255_go_negative, snippet, of_probabilities)
 
 
-def test_ignore_index_hides_the_ink(snippet, ignored=255):
-    run = untrained(snippet, *BYTES)
-
-    assert run.background.argmax(dim=1).unique().tolist() == [0]
-    assert (run.labels == 255).sum() == run.masks[300:].sum()
-    assert run.ignoring < 1e-6
-    assert run.counting > 0.5
-    labels = run.labels.where(run.labels != 255, 1)
-    close(F.cross_entropy(run.background, labels), run.counting)
-    with no_error():
-        found = F.cross_entropy(
-            run.background, run.labels, ignore_index=ignored
-        )
-    close(found, run.ignoring)
-
-
-def test_ignore_index_hides_the_ink__also_its_gradient(snippet):
-    run = untrained(snippet, *BYTES)
-    scores = torch.randn(100, 2, 20, 20, requires_grad=True)
-    F.cross_entropy(scores, run.labels, ignore_index=255).backward()
-    pulled = scores.grad.any(dim=1)
-    assert torch.equal(pulled, run.labels != 255)
-
-
-def test_ignore_index_hides_the_ink__ends_without_it(snippet, fails):
-    """With the default `ignore_index`, 255 is out of bounds: an error."""
-    fails(test_ignore_index_hides_the_ink, snippet, -100)
-
-
-@edits(
-    ("of 0 and 1", "as_read.squeeze(1)", "(as_read > 127).squeeze(1)"),
-    ("another index", "ignore_index=255", "ignore_index=0"),
-    ("sure of ink", "[9.0, -9.0]", "[-9.0, 9.0]"),
-)
-def test_ignore_index_hides_the_ink__but_not(snippet, old, new, fails):
-    """Then the ink counts, or the answer is another."""
-    edited = snippet.edit(old, new)
-    if new == "ignore_index=0":
-        edited = edited.edit(
-            "labels = as_read.squeeze(1).long()",
-            "labels = (as_read > 127).squeeze(1).long()",
-        )
-    fails(test_ignore_index_hides_the_ink, edited)
-
-
 TRIED = ("error-of", "classes", "classes-tried")
 
 
@@ -609,58 +382,6 @@ def test_one_hot_raises_for_255__ends_without_num_classes(snippet, fails):
     classes.
     """
     fails(test_one_hot_raises_for_255, snippet, 255, -1)
-
-
-def test_unlabeled_pixels_are_cut_off(snippet, share=0.5, count=3, left=255):
-    run = small(snippet, *TRIED)
-    close(run.whole, run.cut_off)
-    assert not run.raw.grad[:, :, 2:].any()
-    assert run.raw.grad[:, :, :2].all()
-    torch.manual_seed(0)
-    assert torch.equal(run.raw, torch.randn(2, 3, 4, 4))
-    assert torch.equal(run.classes[:, :2], torch.randint(3, (2, 4, 4))[:, :2])
-
-    scores = torch.randn(2, count, 6, 5, requires_grad=True)
-    labels = torch.randint(count, (2, 6, 5))
-    known = torch.rand(2, 6, 5) < share
-    labels[~known] = left
-    loss = run.dice_of_classes(scores, labels, left)
-    (pulled,) = torch.autograd.grad(loss, scores)
-    parts = []
-    for picture, classes, there in zip(scores, labels, known, strict=True):
-        chances = picture.softmax(dim=0)[:, there]
-        for kind, chance in enumerate(chances):
-            truth = (classes[there] == kind).float()
-            both = 2 * (chance * truth).sum() + 1
-            parts.append(1 - both / (chance.sum() + truth.sum() + 1))
-    expected = torch.stack(parts).mean()
-    close(loss, expected)
-    (cut,) = torch.autograd.grad(expected, scores)
-    close(pulled, cut)
-    assert torch.equal(pulled.any(dim=1), known)
-
-
-@pytest.mark.parametrize("share", [0.1, 1], ids="{:.0%} labeled".format)
-@pytest.mark.parametrize("count", [2, 5], ids="{} classes".format)
-def test_unlabeled_pixels_are_cut_off__also_with(snippet, share, count):
-    test_unlabeled_pixels_are_cut_off(snippet, share, count)
-
-
-@pytest.mark.parametrize("left", [-100, 254], ids="the label {}".format)
-def test_unlabeled_pixels_are_cut_off__also_for(snippet, left):
-    test_unlabeled_pixels_are_cut_off(snippet, left=left)
-
-
-@edits(
-    ("the chances", "softmax(dim=1) * known", "softmax(dim=1)"),
-    ("the truth", "movedim(-1, 1) * known", "movedim(-1, 1)"),
-    ("another label", "ignored)[:, None]", "0)[:, None]"),
-)
-def test_unlabeled_pixels_are_cut_off__but_not_without(
-    snippet, old, new, fails
-):
-    """Unless both sides are multiplied by `known`, these pixels count."""
-    fails(test_unlabeled_pixels_are_cut_off, snippet.edit(old, new))
 
 
 KNOWN = "over_known = (each * known).sum() /"
@@ -1100,32 +821,6 @@ def test_subtract_the_log__also_from(snippet, seed):
 def test_subtract_the_log__but_not_with(snippet, old, new, fails):
     """There is nothing to correct, or this is no correction."""
     fails(test_subtract_the_log, snippet.edit(old, new))
-
-
-def test_a_threshold_does_the_same(snippet):
-    run = hardly_trained(snippet, "weighted")
-
-    w = run.pos_weight.double()
-    by_threshold = run.eager_scores.double().sigmoid() > w / (w + 1)
-    differing = by_threshold != (run.corrected > 0)
-    assert differing.sum() <= 1
-    assert by_threshold.any()
-    assert 19 / (19 + 1) == 0.95
-
-
-@pytest.mark.parametrize("w", [0.5, 3, 100], ids="pos_weight {}".format)
-def test_a_threshold_does_the_same__also_with(w):
-    scores = torch.linspace(-9, 9, 1001, dtype=torch.float64)
-    shifted = scores - math.log(w) > 0
-    assert torch.equal(shifted, scores.sigmoid() > w / (w + 1))
-
-
-def test_a_threshold_does_the_same__but_not_without_the_correction(
-    snippet, fails
-):
-    """At 0, the uncorrected scores find more ink."""
-    edited = snippet.edit("eager_scores - pos_weight.log()", "eager_scores")
-    fails(test_a_threshold_does_the_same, edited)
 
 
 def test_weights_per_label_need_axes(snippet):
