@@ -150,11 +150,18 @@ def test_these_lines_are_blocked_autorange__but_not(snippet, fails, old, new):
     fails(test_these_lines_are_blocked_autorange, snippet.edit(old, new))
 
 
-def test_these_lines_are_blocked_autorange__ends_if_reading_takes_time(
-    snippet, fails
+@pytest.mark.parametrize(
+    ("amount", "seconds", "reading"),
+    [(0.00003, 0.2, 1e-6), (1.1e-6, 0.0005, 0.0)],
+    ids=["if reading the clock takes time", "in half a millisecond"],
+)
+def test_these_lines_are_blocked_autorange__ends(
+    snippet, fails, amount, seconds, reading
 ):
-    """If reading the clock takes time: the real one makes longer blocks."""
-    inputs = (0.00003, 0.2, lambda now: 1.0, 1e-6)
+    """If reading the clock takes time, or for less than a hundredth of a
+    second in all: the real one makes longer blocks.
+    """
+    inputs = (amount, seconds, lambda now: 1.0, reading)
     fails(test_these_lines_are_blocked_autorange, snippet, *inputs)
 
 
