@@ -11,6 +11,17 @@ from torch import nn
 from torch.nn import functional as F
 from torch.profiler import profile, record_function, schedule
 
+
+# %% profiled
+def profiled(train_step, *inputs, steps=3):
+    plan = schedule(wait=1, warmup=1, active=steps, repeat=1)
+    with profile(schedule=plan) as profiler:
+        for _ in range(2 + steps):
+            train_step(*inputs)
+            profiler.step()
+    return profiler
+
+
 # %% model
 torch.manual_seed(0)
 days = torch.rand(64, 24)  # 64 days, of 24 hours each
@@ -41,17 +52,9 @@ def by_row(days):
     return torch.stack(rows)
 
 
-# %% profiled
-def profiled(train_step, *inputs, steps=3):
-    plan = schedule(wait=1, warmup=1, active=steps, repeat=1)
-    with profile(schedule=plan) as profiler:
-        for _ in range(2 + steps):
-            train_step(*inputs)
-            profiler.step()
-    return profiler
-
-
+# %% slow
 slow = profiled(train_step, by_row)
+table = slow.key_averages().table(sort_by="count", row_limit=12)
 
 
 # %% without-times
@@ -65,8 +68,6 @@ def without_times(table):
 
 
 # %% table
-table = slow.key_averages().table(sort_by="count", row_limit=12)
-
 print(without_times(table))
 
 
@@ -124,6 +125,18 @@ print("computed:", computed)
 print("share of waiting:", round(share, 2))
 
 
+# %% loader-row
+from torch.utils.data import DataLoader
+
+with profile() as profiler:
+    for batch in DataLoader(days, batch_size=16):
+        model(batch)
+
+for row in profiler.key_averages():
+    if "DataLoader" in row.key:
+        print(row.count, "calls of", row.key)
+
+
 # %% in-parts
 names = ["scale", "forward", "backward", "update"]
 
@@ -163,18 +176,6 @@ def calls(profiler):
 for name in ("aten::max", "aten::amax", "aten::item", "aten::div"):
     print(f"{name:>10}: {calls(slow).get(name, 0)} calls before,", end=" ")
     print(calls(fast).get(name, 0), "after")
-
-
-# %% loader-row
-from torch.utils.data import DataLoader
-
-with profile() as profiler:
-    for batch in DataLoader(days, batch_size=16):
-        model(batch)
-
-for row in profiler.key_averages():
-    if "DataLoader" in row.key:
-        print(row.count, "calls of", row.key)
 
 
 # %% by-hand

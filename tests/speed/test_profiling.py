@@ -14,7 +14,7 @@ from extensions.programs.snippet import after
 from tests.helpers import worlds
 
 STEP = ("imports", "model", "labels", "by-row")
-PROFILED = (*STEP, "profiled")
+PROFILED = (*STEP, "profiled", "slow")
 FIXED = (*PROFILED, "at-once")
 NAMES = ["scale", "forward", "backward", "update"]
 WAITS = ("imports", "waits", "late-batches", "data-or-model")
@@ -210,7 +210,7 @@ def test_a_loop_calls_once_a_row__also_in_the_table_of_the_page(snippet):
 
 
 def test_a_loader_has_a_row(snippet, workers=0):
-    run = after(snippet, *FIXED, "loader-row")
+    run = after(snippet, *STEP, "loader-row")
     loader = DataLoader(range(5), 2, num_workers=workers)
     with run.profile() as profiler:
         batches = [batch.tolist() for batch in loader]
