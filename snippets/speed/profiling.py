@@ -1,44 +1,93 @@
 """
-Find the slow line
-==================
+Find the slow line: torch.profiler
+==================================
 
 Is it the data or the model, which part of the step, and which call in it?
 """
 
 # %% imports
-import json
-import tempfile
-import time
-import warnings
-from contextlib import contextmanager
-from pathlib import Path
-
 import torch
 from torch import nn
-from torch._C._profiler import _ExperimentalConfig
 from torch.nn import functional as F
 from torch.profiler import profile, record_function, schedule
 
 
-# %% wait
+# %% profiled
+def profiled(train_step, *inputs, steps=3):
+    plan = schedule(wait=1, warmup=1, active=steps, repeat=1)
+    with profile(schedule=plan) as profiler:
+        for _ in range(2 + steps):
+            train_step(*inputs)
+            profiler.step()
+    return profiler
+
+
+# %% model
+torch.manual_seed(0)
+days = torch.rand(64, 24)  # 64 days, of 24 hours each
+tomorrow = torch.rand(len(days), 1)
+model = nn.Sequential(nn.Linear(24, 32), nn.ReLU(), nn.Linear(32, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+
+# %% labels
+def train_step(scale):
+    with record_function("scale"):
+        inputs = scale(days)
+    with record_function("forward"):
+        loss = F.mse_loss(model(inputs), tomorrow)
+    with record_function("backward"):
+        optimizer.zero_grad()
+        loss.backward()
+    with record_function("update"):
+        optimizer.step()
+
+
+# %% by-row
+# Wrong on purpose: do not copy.
+def by_row(days):
+    rows = []
+    for day in days:
+        rows.append(day / day.max().item())
+    return torch.stack(rows)
+
+
+# %% slow
+slow = profiled(train_step, by_row)
+table = slow.key_averages().table(sort_by="count", row_limit=12)
+
+
+# %% without-times
+def without_times(table):
+    ruler, _, _, *lines = table.splitlines()
+    width = len(ruler.split()[0])
+    rows = [f"{'Name':>{width}}  Calls"]
+    for line in lines[: lines.index(ruler)]:
+        rows.append(f"{line[:width]}  {line.split()[-1]:>5}")
+    return "\n".join(rows)
+
+
+# %% table
+print(without_times(table))
+
+
+# %% waits
+import time
+
+
 def wait_for_device():
     if torch.accelerator.is_available():
         torch.accelerator.synchronize()
 
 
-def now(clock):
-    wait_for_device()
-    return clock()
-
-
-# %% waits
 def waits(loader, train_step, clock=time.perf_counter):
     waited, computed = [], []
-    start = now(clock)
+    start = clock()
     for batch in loader:
-        arrived = now(clock)
+        arrived = clock()
         train_step(batch)
-        done = now(clock)
+        wait_for_device()
+        done = clock()
         waited.append(arrived - start)
         computed.append(done - arrived)
         start = done
@@ -76,72 +125,22 @@ print("computed:", computed)
 print("share of waiting:", round(share, 2))
 
 
-# %% part
-@contextmanager
-def part(name):
-    with record_function(name):
-        yield
-        wait_for_device()
+# %% loader-row
+from torch.utils.data import DataLoader
+
+with profile() as profiler:
+    for batch in DataLoader(days, batch_size=16):
+        model(batch)
+
+for row in profiler.key_averages():
+    if "DataLoader" in row.key:
+        print(row.count, "calls of", row.key)
 
 
-# %% model
-torch.manual_seed(0)
-days = torch.rand(64, 24)  # 64 days, of 24 hours each
-tomorrow = torch.rand(len(days), 1)
-model = nn.Sequential(nn.Linear(24, 32), nn.ReLU(), nn.Linear(32, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+# %% in-parts
+names = ["scale", "forward", "backward", "update"]
 
 
-# %% labels
-def train_step(scale):
-    with part("scale"):
-        inputs = scale(days)
-    with part("forward"):
-        loss = F.mse_loss(model(inputs), tomorrow)
-    with part("backward"):
-        optimizer.zero_grad()
-        loss.backward()
-    with part("update"):
-        optimizer.step()
-
-
-# %% by-row
-# Wrong on purpose: do not copy.
-def by_row(days):
-    rows = []
-    for day in days:
-        rows.append(day / day.max().item())
-    return torch.stack(rows)
-
-
-# %% profiled
-def profiled(train_step, *inputs, steps=3):
-    plan = schedule(wait=1, warmup=1, active=steps, repeat=1)
-    with profile(schedule=plan) as profiler:
-        for _ in range(2 + steps):
-            train_step(*inputs)
-            profiler.step()
-    return profiler
-
-
-slow = profiled(train_step, by_row)
-
-
-# %% shares
-def shares(profiler, labels):
-    taken = {
-        row.key: row.cpu_time_total
-        for row in profiler.key_averages()
-        if row.key in labels and row.device_type.name == "CPU"
-    }
-    whole = sum(taken.values())
-    return {label: taken[label] / whole for label in labels}
-
-
-parts = shares(slow, ["scale", "forward", "backward", "update"])
-
-
-# %% within
 def within(event, depth=0):
     """Yield each operation in an event: its depth, and how many it holds."""
     for each in sorted(event.cpu_children, key=lambda e: e.time_range.start):
@@ -152,30 +151,13 @@ def within(event, depth=0):
         yield from inside
 
 
-# %% in-parts
 def operations(profiler):
     step = next(e for e in profiler.events() if e.name == "ProfilerStep*")
     named = {each.name: each for each in step.cpu_children}
-    return {label: list(within(named[label])) for label in parts}
+    return {name: list(within(named[name])) for name in names}
 
 
-print({label: len(found) for label, found in operations(slow).items()})
-
-
-# %% without-times
-def without_times(table):
-    ruler, _, _, *lines = table.splitlines()
-    width = len(ruler.split()[0])
-    rows = [f"{'Name':>{width}}  Calls"]
-    for line in lines[: lines.index(ruler)]:
-        rows.append(f"{line[:width]}  {line.split()[-1]:>5}")
-    return "\n".join(rows)
-
-
-# %% table
-table = slow.key_averages().table(sort_by="count", row_limit=12)
-
-print(without_times(table))
+print({name: len(found) for name, found in operations(slow).items()})
 
 
 # %% at-once
@@ -194,6 +176,25 @@ def calls(profiler):
 for name in ("aten::max", "aten::amax", "aten::item", "aten::div"):
     print(f"{name:>10}: {calls(slow).get(name, 0)} calls before,", end=" ")
     print(calls(fast).get(name, 0), "after")
+
+
+# %% by-hand
+def rows_of(events):
+    rows = {}
+    for event in events:
+        total = event.time_range.elapsed_us()  # 1
+        own = total
+        for child in event.cpu_children:
+            own -= child.time_range.elapsed_us()  # 2
+        count, self_cpu, cpu_total = rows.get(event.name, (0, 0, 0))
+        rows[event.name] = count + 1, self_cpu + own, cpu_total + total  # 3
+    return rows
+
+
+rows = rows_of(slow.events())
+item = next(event for event in slow.events() if event.name == "aten::item")
+inside = [child.name for child in item.cpu_children]
+print(rows["aten::item"][0], "calls of aten::item, and each calls", *inside)
 
 
 # %% drawn
@@ -223,15 +224,21 @@ plt.show()
 
 
 # %% trace
+import json
+import tempfile
+from pathlib import Path
+
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "trace.json")
     slow.export_chrome_trace(str(path))
     trace = json.loads(path.read_text())["traceEvents"]
 
-print([event["name"] for event in trace if event["name"] in parts])
+print([event["name"] for event in trace if event["name"] in names])
 
 
 # %% stack-right
+from torch._C._profiler import _ExperimentalConfig
+
 verbose = _ExperimentalConfig(verbose=True)
 with profile(with_stack=True, experimental_config=verbose) as profiler:
     train_step(by_row)
@@ -272,6 +279,8 @@ except AssertionError as error:
 
 # %% no-repeat
 # Wrong on purpose: do not copy.
+import warnings
+
 plan, found = schedule(wait=1, warmup=1, active=3), {}
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -294,14 +303,60 @@ except RuntimeError as error:
     print("RuntimeError:", error)
 
 
+# %% part
+from contextlib import contextmanager
+
+
+@contextmanager
+def part(name):
+    with record_function(name):
+        yield
+        wait_for_device()
+
+
 # %% python-alone
 text = " ".join(["21.5"] * 100)
 
 
 def read(text):
-    with part("read"):
+    with record_function("read"):
         return [float(word) for word in text.split()]
 
 
 reading = profiled(read, text)
 print({row.key: row.count for row in reading.key_averages()})
+
+
+# %% predict-calls
+ten = calls(profiled(by_row, days[:10], steps=2))
+print({name: ten[f"aten::{name}"] for name in ("item", "stack")})
+
+
+# %% shares
+def shares(profiler, names):
+    taken = {
+        row.key: row.cpu_time_total
+        for row in profiler.key_averages()
+        if row.key in names
+    }
+    whole = sum(taken.values())
+    return {name: taken[name] / whole for name in names}
+
+
+# %% shares-checked
+from types import SimpleNamespace as Row
+
+made = [
+    Row(key="train", cpu_time_total=9, self_cpu_time_total=1, count=3),
+    Row(key="read", cpu_time_total=3, self_cpu_time_total=3, count=9),
+    Row(key="aten::mm", cpu_time_total=8, self_cpu_time_total=8, count=3),
+]
+shown = shares(Row(key_averages=lambda: made), ["read", "train"])
+if shown["train"] == 0.25:
+    print("The own time of a part leaves out what it calls.")
+elif sum(shown.values()) != 1:
+    print("The shares do not add up to 1: divide by the sum of the parts.")
+elif shown != {"read": 0.25, "train": 0.75}:
+    print("In 12, train takes 9, however often it runs.")
+else:
+    print("Right: read takes a quarter, and train the rest.")

@@ -1,15 +1,25 @@
 """
-Time a program
-==============
+Time a program: Timer, warm-up and synchronize
+==============================================
 
 Compare two ways of doing the same, and see what makes a timing wrong.
 """
 
 # %% imports
 import time
+from statistics import median
 
 import torch
 from torch.utils.benchmark import Measurement, Timer
+
+# %% timer
+celsius = torch.linspace(-20, 40, 500)
+timer = Timer(
+    "celsius * 1.8 + 32",
+    globals={"celsius": celsius},
+    num_threads=torch.get_num_threads(),
+)
+measurement = timer.blocked_autorange()
 
 
 # %% compare
@@ -26,16 +36,7 @@ def compare(ways, rounds=5, seconds=0.2, **options):
     return {each.sub_label: each for each in Measurement.merge(runs)}
 
 
-# %% verdict
-def verdict(measured):
-    first, second, *_ = sorted(measured.values(), key=lambda m: m.median)
-    if second.median - first.median <= first.iqr + second.iqr:
-        return "too close to call"
-    return f"{first.sub_label} is faster"
-
-
 # %% fahrenheit
-celsius = torch.linspace(-20, 40, 500)
 measured = compare(
     {
         "one by one": "torch.stack([c * 1.8 + 32 for c in celsius])",
@@ -46,6 +47,24 @@ measured = compare(
     globals={"celsius": celsius},
 )
 print("fastest first:", sorted(measured, key=lambda m: measured[m].median))
+
+
+# %% by-hand
+def measure(work, clock, setup=lambda: None, min_run_time=0.2):
+    def block(repetitions):
+        setup()  # 1
+        start = clock()  # 2
+        for _ in range(repetitions):
+            work()
+        return clock() - start  # 3
+
+    number = 1
+    while block(number) < min_run_time / 1000:  # 4
+        number *= 10
+    times = []
+    while sum(times) < min_run_time:  # 5
+        times.append(block(number))
+    return [each / number for each in times]  # 6
 
 
 # %% pretended-clock
@@ -64,13 +83,14 @@ class Clock:
 
 # %% blocks
 clock = Clock()
-work = {"work": clock.work}
-timer = Timer("work(0.00005)", timer=clock, globals=work)
-measurement = timer.blocked_autorange(min_run_time=0.2)
+times = measure(lambda: clock.work(0.00003), clock)
+print("by hand:", len(times), "blocks, a median of", f"{median(times):.5f}")
 
-print("repetitions in a block:", measurement.number_per_run)
-print("blocks:", len(measurement.times))
-print("median:", round(measurement.median, 6))
+clock = Clock()
+timer = Timer("work(0.00003)", timer=clock, globals={"work": clock.work})
+real = timer.blocked_autorange()
+print("Timer:  ", len(real.times), "blocks, a median of", f"{real.median:.5f}")
+print("repetitions in a block:", real.number_per_run)
 
 
 # %% queue
@@ -231,3 +251,45 @@ def same_twice(rounds, seconds, pace=lambda now: 1 + now / 4):
 
 print("one after the other:", round(same_twice(1, 2.0), 2))
 print("in ten turns:", round(same_twice(10, 0.2), 2))
+
+
+# %% predict-queue
+device = Device()
+for work in (2, 2, 9):
+    device.launch(work)
+print("read at once:", device.now)
+device.synchronize()
+print("read after synchronize:", device.now)
+
+
+# %% verdict
+def verdict(measured):
+    first, second, *_ = sorted(measured.values(), key=lambda m: m.median)
+    if second.median - first.median <= first.iqr + second.iqr:
+        return "too close to call"
+    return f"{first.sub_label} is faster"
+
+
+# %% verdict-checked
+def made(**ways):
+    return {
+        name: Measurement(1, times, Timer(sub_label=name)._task_spec)
+        for name, times in ways.items()
+    }
+
+
+steady, wide = [4.0] * 5, [5.0, 5.0, 6.0, 7.0, 7.0]
+found = [
+    verdict(made(a=steady, b=[5.0] * 5)),
+    verdict(made(a=[5.0] * 5, b=steady)),
+    verdict(made(a=[4.5] * 5, b=wide)),
+    verdict(made(a=steady, b=[3.9, 3.9, 3.9, 3.9, 99.0])),
+]
+if found[:2] != ["a is faster", "b is faster"]:
+    print("Times of 4 are faster than times of 5, whichever way has them.")
+elif found[2] != "too close to call":
+    print("The medians 4.5 and 6 differ by 1.5, and one iqr is 2.")
+elif found[3] != "b is faster":
+    print("A single stall of 99 should not decide.")
+else:
+    print("Right: a winner needs a gap that is wider than both spreads.")

@@ -1,26 +1,23 @@
 """The claims of docs/speed/profiling.md."""
 
-import itertools
 import json
 import tempfile
-import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
 from extensions.evidence.counterexamples import edits, no_error
-from extensions.evidence.versions import api_since, older, true_since
+from extensions.evidence.versions import api_since, older
 from extensions.programs.snippet import after
 from tests.helpers import worlds
 
-WAITS = ("imports", "wait", "waits", "late-batches", "data-or-model")
-STEP = ("imports", "wait", "part", "model", "labels", "by-row")
-PROFILED = (*STEP, "profiled")
+STEP = ("imports", "model", "labels", "by-row")
+PROFILED = (*STEP, "profiled", "slow")
 FIXED = (*PROFILED, "at-once")
 NAMES = ["scale", "forward", "backward", "update"]
+WAITS = ("imports", "waits", "late-batches", "data-or-model")
 
 
 def of_days(snippet, rows):
@@ -28,234 +25,11 @@ def of_days(snippet, rows):
     return snippet.edit("torch.rand(64, 24)", f"torch.rand({rows}, 24)")
 
 
-def count_waiting(monkeypatch):
-    """Pretend an accelerator, and return what grows with each wait for it."""
-    waits = []
-    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
-    monkeypatch.setattr(
-        torch.accelerator, "synchronize", lambda: waits.append(1)
-    )
-    return waits
-
-
-# Is it the data or the model?
-
-
-def test_waits_splits_each_batch(snippet, loads=(8, 0, 8, 0), step=2):
-    run = after(snippet, *WAITS)
-    clock, met = run.Clock(), []
-
-    def loader():
-        for number, load in enumerate(loads):
-            clock.now += load
-            yield number
-
-    def train_step(batch):
-        met.append(batch)
-        clock.now += step * (batch + 1)
-
-    with no_error():
-        waited, computed = run.waits(loader(), train_step, clock)
-
-    assert met == list(range(len(loads)))
-    assert waited == list(loads)
-    assert computed == [step * (number + 1) for number in met]
-
-
-@pytest.mark.parametrize(
-    "loads",
-    [(), (1, 2, 3), (0, 0, 5)],
-    ids=["no batches", "slower and slower batches", "one slow batch"],
-)
-def test_waits_splits_each_batch__also_with(snippet, loads):
-    test_waits_splits_each_batch(snippet, loads)
-    test_waits_splits_each_batch(snippet, loads, 0)
-
-
-def test_waits_splits_each_batch__also_with_other_loaders_and_its_own_clock(
-    snippet,
-):
-    run = after(snippet, *WAITS)
-
-    assert run.waited == [10, 0, 6, 0, 6, 0]
-    assert run.computed == [2] * 6
-    assert run.share == 22 / 34
-    # it has a clock, if you hand it none
-    for loader in (
-        [1, 2],
-        DataLoader(range(5), batch_size=2),
-        itertools.islice(DataLoader(range(9)), 4),
-        iter(()),
-    ):
-        met = []
-        waited, computed = run.waits(loader, met.append)
-        assert len(waited) == len(computed) == len(met)
-        assert all(each >= 0 for each in waited + computed)
-    _, computed = run.waits([1, 2], lambda batch: time.sleep(0.002))
-    assert all(each > 0.001 for each in computed)
-
-
-def test_waits_splits_each_batch__also_if_the_loader_starts_late(snippet):
-    run = after(snippet, *WAITS)
-    clock = run.Clock()
-
-    class Loader:
-        def __iter__(self):
-            clock.now += 30  # as workers that start
-            return run.loaded(clock, 1, 10, 2)
-
-    def train_step(batch):
-        clock.now += 20
-
-    for _ in range(2):
-        clock.now = 0
-        assert run.waits(Loader(), train_step, clock) == ([30, 0], [20, 20])
-
-
-def test_waits_splits_each_batch__also_before_an_error(snippet):
-    run = after(snippet, *WAITS)
-
-    def loader():
-        yield 1
-        raise KeyError("of the loader")
-
-    met = []
-    with pytest.raises(KeyError, match="of the loader"):
-        run.waits(loader(), met.append)
-    assert met == [1]
-
-
-@edits(
-    ("append(arrived - start)", "append(done - start)"),
-    ("append(done - arrived)", "append(done - start)"),
-    ("        start = done\n", ""),
-    ("        train_step(batch)\n", ""),
-    ("train_step(batch)", "train_step(None or 0)"),
-)
-def test_waits_splits_each_batch__but_not(snippet, fails, old, new):
-    """Measured up to `done`, the wait includes the step; the other edits mix
-    up other times, or lose the batches.
-    """
-    fails(test_waits_splits_each_batch, snippet.edit(old, new))
-
-
-@pytest.mark.simulates("an accelerator")
-def test_waits_waits_for_the_device(snippet, monkeypatch):
-    run = after(snippet, *WAITS)
-    waits = count_waiting(monkeypatch)
-    order = []
-
-    def clock():
-        order.append(("clock", len(waits)))
-        return 0
-
-    def train_step(batch):
-        order.append(("step", len(waits)))
-
-    run.waits([1, 2, 3], train_step, clock)
-
-    # the start, and then arrival, step and end of each batch
-    steps = [("clock", 1)]
-    for met in (2, 4, 6):
-        steps += [("clock", met), ("step", met), ("clock", met + 1)]
-    assert order == steps
-
-
-@edits(
-    ("start = now(clock)", "start = clock()"),
-    ("arrived = now(clock)", "arrived = clock()"),
-    ("done = now(clock)", "done = clock()"),
-    (
-        "    wait_for_device()\n    return clock()\n",
-        "    read = clock()\n    wait_for_device()\n    return read\n",
-    ),
-)
-def test_waits_waits_for_the_device__but_not(
-    snippet, monkeypatch, fails, old, new
-):
-    """With `clock()` instead of `now(clock)`, a reading does not wait for the
-    device; nor does one made before the wait.
-    """
-    edited = snippet.edit(old, new)
-    fails(test_waits_waits_for_the_device, edited, monkeypatch)
-
-
-def late_batches(snippet, workers=2, load=10, step=2, batches=24):
-    """Return which batches came late, of workers that load so long."""
-    run = after(snippet, *WAITS)
-    clock = run.Clock()
-
-    def train_step(batch):
-        assert batch == len(met)
-        met.append(batch)
-        clock.now += step
-
-    met = []
-    loader = run.loaded(clock, workers, load, batches)
-    waited, _ = run.waits(loader, train_step, clock)
-    assert len(met) == batches
-    return [number for number, wait in enumerate(waited) if wait > 0]
-
-
-@pytest.mark.simulates("workers")
-def test_every_nth_batch_is_late(snippet, step=2):
-    for workers in (1, 2, 3, 7):
-        for load in (2 * workers + 1, 3 * workers, 100):
-            found = late_batches(snippet, workers, load, step)
-            assert found == list(range(0, 24, workers))
-
-
-def test_every_nth_batch_is_late__ends_if_the_step_is_slower(snippet, fails):
-    """With slower steps: the workers keep up, and only the first batch is
-    late.
-    """
-    fails(test_every_nth_batch_is_late, snippet, 3)
-
-
-@edits(
-    ("one does all", "ready = [0] * workers", "workers = 1; ready = [0]"),
-    ("one starts late", "[0] * workers", "[*range(0, 4 * workers, 4)]"),
-    ("one is slow", "] += load", "] += load * (1 + batch % workers)"),
-    ("max(clock.now, ready[batch % workers])", "clock.now + load"),
-)
-def test_every_nth_batch_is_late__but_not(snippet, fails, old, new):
-    """If one worker does everything, or nothing is loaded ahead, every batch
-    is late; unequal workers delay other batches.
-    """
-    fails(test_every_nth_batch_is_late, snippet.edit(old, new))
-
-
-@pytest.mark.simulates("workers")
-def test_the_first_batch_alone_is_late(snippet, step=2):
-    for workers in (1, 2, 3, 7):
-        for load in (1, 2 * workers - 1):
-            assert late_batches(snippet, workers, load, step) == [0]
-
-
-def test_the_first_batch_alone_is_late__ends_if_the_step_is_faster(
-    snippet, fails
-):
-    """With faster steps: the workers cannot keep up, and later batches are
-    late, too.
-    """
-    fails(test_the_first_batch_alone_is_late, snippet, 1)
-
-
-def test_the_first_batch_alone_is_late__but_not_if_loaded_on_demand(
-    snippet, fails
-):
-    """If loading begins when a batch is asked for, every batch is late."""
-    edited = snippet.edit(
-        "max(clock.now, ready[batch % workers])", "clock.now + load"
-    )
-    fails(test_the_first_batch_alone_is_late, edited)
-
-
-# Which part of the step?
-
-
 def counted(profiler):
     return {row.key: row.count for row in profiler.key_averages()}
+
+
+# Do this
 
 
 def test_two_steps_are_left_out(snippet, steps=None):
@@ -264,7 +38,7 @@ def test_two_steps_are_left_out(snippet, steps=None):
 
     def train_step(number, other):
         calls.append((number, other))
-        with run.part(f"call {len(calls)}"):
+        with run.record_function(f"call {len(calls)}"):
             torch.ones(1)
 
     options = {} if steps is None else {"steps": steps}
@@ -298,214 +72,80 @@ def test_two_steps_are_left_out__but_not(snippet, fails, old, new):
     fails(test_two_steps_are_left_out, snippet.edit(old, new))
 
 
-def row(name, taken, device="CPU"):
-    return SimpleNamespace(
-        key=name,
-        count=3 if name == "a" else 1,
-        cpu_time_total=taken,
-        self_cpu_time_total=taken / 4 if name == "a" else taken,
-        device_type=SimpleNamespace(name=device),
-    )
+def late_batches(snippet, workers=2, load=10, step=2, batches=24):
+    """Return which batches came late, of workers that load so long."""
+    run = snippet.only(*WAITS).after("data-or-model")
+    clock, met = run.Clock(), []
+
+    def train_step(batch):
+        met.append(batch)
+        clock.now += step
+
+    loader = run.loaded(clock, workers, load, batches)
+    waited, computed = run.waits(loader, train_step, clock)
+    assert met == list(range(batches))
+    assert computed == [step] * batches
+    assert clock.now == sum(waited) + sum(computed)
+    return [number for number, wait in enumerate(waited) if wait > 0]
 
 
-def test_shares_adds_up_each_part(snippet):
-    run = after(of_days(snippet, 2), *PROFILED, "shares")
-    rows = [row("a", 9.0), row("b", 1.0), row("c", 6.0), row("a::b", 80.0)]
-    # what a device names with the same words is no time of the program
-    rows += [row("a", 0.5, "CUDA"), row("b", 70.0, "CUDA")]
-    profiler = SimpleNamespace(key_averages=lambda: rows)
-    assert run.shares(profiler, ["b", "a"]) == {"b": 0.1, "a": 0.9}
-    assert list(run.shares(profiler, ["b", "a"])) == ["b", "a"]
-    assert run.shares(profiler, ["a", "c"]) == {"a": 0.6, "c": 0.4}
-
-    def train_step():
-        for _ in range(3):
-            with run.part("often"):
-                torch.ones(1)
-        with run.part("once"):
-            torch.ones(1)
-
-    profiler = run.profiled(train_step)
-    taken = {
-        name: [
-            each.time_range.elapsed_us()
-            for each in profiler.events()
-            if each.name == name
-        ]
-        for name in ("often", "once")
-    }
-    assert {name: len(each) for name, each in taken.items()} == {
-        "often": 9,
-        "once": 3,
-    }
-    whole = sum(map(sum, taken.values()))
-    for name, share in run.shares(profiler, ["once", "often"]).items():
-        assert share == pytest.approx(sum(taken[name]) / whole)
-    assert list(run.parts) == NAMES
-    assert sum(run.parts.values()) == pytest.approx(1)
+@pytest.mark.simulates("workers")
+def test_every_nth_batch_is_late(snippet):
+    for workers in (1, 2, 3, 7):
+        for load in (2 * workers + 1, 3 * workers, 100):
+            found = late_batches(snippet, workers, load)
+            assert found == list(range(0, 24, workers))
+        for load in (1, 2 * workers - 1):
+            assert late_batches(snippet, workers, load) == [0]
 
 
 @edits(
-    (
-        "the mean of its runs",
-        "row.cpu_time_total",
-        "row.cpu_time_total / row.count",
-    ),
-    ("selves", "row.cpu_time_total", "row.self_cpu_time_total"),
-    (' and row.device_type.name == "CPU"', ""),
-    ("row.key in labels and", "row.key[0] in str(labels) and"),
-    ("taken[label] / whole", "taken[label]"),
-    ("whole = sum(", "whole = max("),
+    ("one does all", "ready = [0] * workers", "workers = 1; ready = [0]"),
+    ("one starts late", "[0] * workers", "[*range(0, 4 * workers, 4)]"),
+    ("one is slow", "] += load", "] += load * (1 + batch % workers)"),
+    ("max(clock.now, ready[batch % workers])", "clock.now + load"),
 )
-def test_shares_adds_up_each_part__but_not(snippet, fails, old, new):
-    """Divided by `row.count`, a part that runs often counts too little; the
-    other edits take wrong times, rows or divisors.
+def test_every_nth_batch_is_late__but_not(snippet, fails, old, new):
+    """If one worker does everything, or nothing is loaded ahead, every batch
+    is late; unequal workers delay other batches.
     """
-    fails(test_shares_adds_up_each_part, snippet.edit(old, new))
+    fails(test_every_nth_batch_is_late, snippet.edit(old, new))
 
 
-def trains(run, scale):
-    """Check that the profiled step is one of a training."""
-    before = [each.detach().clone() for each in run.model.parameters()]
-    inputs = run.days / run.days.amax(1, keepdim=True)
-    loss = torch.nn.functional.mse_loss(run.model(inputs), run.tomorrow)
-    gradients = torch.autograd.grad(loss, run.model.parameters())
-    run.train_step(scale)
-    for old, new, gradient in zip(
-        before, run.model.parameters(), gradients, strict=True
-    ):
-        torch.testing.assert_close(new.grad, gradient)
-        torch.testing.assert_close(new, old - 0.01 * gradient)
+@pytest.mark.simulates("an accelerator")
+def test_every_nth_batch_is_late__also_with_steps_that_a_device_finishes(
+    snippet, monkeypatch
+):
+    run = snippet.only(*WAITS).after("data-or-model")
+    assert run.waited == [10, 0, 6, 0, 6, 0]
+    clock = run.Clock()
 
+    def finish():
+        clock.now += 2
 
-def called_within(profiler, name):
-    """Return what callers each operation in a part of a step has, in order."""
-    label = next(e for e in profiler.events() if e.name == name)
-    begin, end = label.time_range.start, label.time_range.end
-    found = [
-        (each.time_range.start, -each.time_range.end)
-        for each in profiler.events()
-        if each.name.startswith("aten::")
-        and begin <= each.time_range.start
-        and each.time_range.end <= end
-    ]
-    depths, open_ends = [], []
-    for start, minus_end in sorted(found):
-        while open_ends and open_ends[-1] <= start:
-            open_ends.pop()
-        depths.append(len(open_ends))
-        open_ends.append(-minus_end)
-    return depths
-
-
-DRAWN = (*PROFILED, "shares", "within", "in-parts")
-
-
-def test_scaling_calls_the_most(snippet):
-    run = after(snippet, *DRAWN)
-    trains(run, run.by_row)
-    counts = {name: len(called_within(run.slow, name)) for name in NAMES}
-
-    assert all(counts.values())
-    scale = counts.pop("scale")
-    assert scale > sum(counts.values())
-
-
-def test_scaling_calls_the_most__also_as_counted_and_drawn(snippet):
-    run = after(snippet, *DRAWN, "at-once")
-    for profiler in (run.slow, run.fast):
-        found = run.operations(profiler)
-
-        assert list(found) == NAMES
-        for name, bars in found.items():
-            depths = [depth for depth, _ in bars]
-            assert depths == called_within(profiler, name)
-            for place, (depth, width) in enumerate(bars):
-                # below it stands what it calls, and nothing else
-                inside = bars[place + 1 : place + width]
-                assert all(deeper > depth for deeper, _ in inside)
-                beyond = bars[place + width : place + width + 1]
-                assert all(other <= depth for other, _ in beyond)
-        # the order is that of every step, whatever the times
-        steps = [e for e in profiler.events() if e.name == "ProfilerStep*"]
-        assert len({tuple(run.within(step)) for step in steps}) == 1
-
-
-@edits(
-    (
-        "without a loop",
-        "profiled(train_step, by_row)\n",
-        "profiled(train_step, lambda days: days / days.amax(1, True))\n",
-    ),
-    ("few days", "torch.rand(64, 24)", "torch.rand(5, 24)"),
-)
-def test_scaling_calls_the_most__but_not(snippet, fails, old, new):
-    """Without the loop, or with 5 days instead of 64, the other parts call
-    more.
-    """
-    fails(test_scaling_calls_the_most, snippet.edit(old, new))
-
-
-# Which call?
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "synchronize", finish)
+    loader = run.loaded(clock, 2)
+    assert run.waits(loader, str, clock) == (run.waited, run.computed)
 
 
 def calls_of(snippet, scale, rows, steps):
     """Return how often scaling calls what, in so many steps."""
     run = after(of_days(snippet, rows) if rows != 64 else snippet, *FIXED)
-
-    def scaling():
-        with run.part("scale"):
-            getattr(run, scale)(run.days)
-
-    found = counted(run.profiled(scaling, steps=steps))
+    found = counted(run.profiled(getattr(run, scale), run.days, steps=steps))
     names = ("max", "amax", "item", "div")
     return {name: found.get(f"aten::{name}", 0) for name in names}
 
 
-def test_a_loop_calls_once_a_row(snippet):
+def test_a_loop_calls_once_a_row(snippet, more=()):
     for rows, steps in ((8, 3), (5, 1), (1, 2)):
-        calls = calls_of(snippet, "by_row", rows, steps)
         once = rows * steps
-        expected = {"max": once, "amax": 0, "item": once, "div": once}
-        assert calls == expected
-
-
-@edits(
-    ("max twice", "day.max().item()", "day.max().max().item()"),
-    ("div twice", "day / day.max().item()", "day / 1 / day.max().item()"),
-    ("no div", "day / day.max().item()", "day * (1 / day.max().item())"),
-    ("no max", "day / day.max().item()", "day / max(day.tolist())"),
-    ("on one day more", "in days:", "in [*days, day]:"),
-)
-def test_a_loop_calls_once_a_row__but_not(snippet, fails, old, new):
-    """A second `max()` for each day doubles its calls; the other edits also
-    change what the loop calls, or how often.
-    """
-    if "[*days" in new:
-        snippet = snippet.edit(
-            "    rows = []\n", "    rows = []\n    day = days[0]\n"
-        ).edit("torch.stack(rows)", "torch.stack(rows[:-1])")
-    fails(test_a_loop_calls_once_a_row, snippet.edit(old, new))
-
-
-def test_a_loop_calls_once_a_row__but_not_without_item(snippet, fails):
-    """Without `item()`, the loop stays, but `item` is never called."""
-    edited = snippet.edit("day.max().item()", "day.max()")
-    fails(test_a_loop_calls_once_a_row, edited)
-
-
-def test_no_loop_no_calls(snippet, more=()):
-    for rows, steps in ((8, 3), (5, 1), (1, 2)):
+        calls = calls_of(snippet, "by_row", rows, steps)
+        assert calls == {"max": once, "amax": 0, "item": once, "div": once}
         calls = calls_of(snippet, "at_once", rows, steps)
-        expected = {"max": 0, "amax": steps, "item": 0, "div": steps}
-        assert calls == expected
+        assert calls == {"max": 0, "amax": steps, "item": 0, "div": steps}
     run = after(snippet, *FIXED)
-    for seed in range(3):
-        torch.manual_seed(seed)
-        for shape in ((64, 24), (1, 24), (7, 1)):
-            days = 40 * torch.randn(shape)
-            torch.testing.assert_close(run.at_once(days), run.by_row(days))
-    for days in more:
+    for days in (*more, 40 * torch.randn(64, 24), torch.randn(7, 1)):
         with no_error():
             slow, fast = run.by_row(days), run.at_once(days)
         torch.testing.assert_close(fast, slow, equal_nan=True)
@@ -521,31 +161,39 @@ DAYS = {
 
 
 @worlds.each("days", DAYS)
-def test_no_loop_no_calls__also_for_days(snippet, days):
-    test_no_loop_no_calls(snippet, [days()])
+def test_a_loop_calls_once_a_row__also_for_days(snippet, days):
+    test_a_loop_calls_once_a_row(snippet, [days()])
 
 
-def test_no_loop_no_calls__ends_without_a_day(snippet, fails):
+def test_a_loop_calls_once_a_row__ends_without_a_day(snippet, fails):
     """Without a single day: `by_row` has nothing to stack, and raises an
     error.
     """
-    fails(test_no_loop_no_calls, snippet, [torch.empty(0, 24)])
+    fails(test_a_loop_calls_once_a_row, snippet, [torch.empty(0, 24)])
 
 
 @edits(
-    ("amax(dim=1, keepdim=True)", "max(dim=1, keepdim=True).values"),
-    ("amax(dim=1, keepdim=True)", "amax(dim=0, keepdim=True)"),
-    ("amax(dim=1, keepdim=True)", "amax().item()"),
-    ("return days / days.amax(dim=1, keepdim=True)", "return by_row(days)"),
+    ("max twice", "day.max().item()", "day.max().max().item()"),
+    ("no div", "day / day.max().item()", "day * (1 / day.max().item())"),
+    ("no max", "day / day.max().item()", "day / max(day.tolist())"),
+    ("max, not amax", "amax(dim=1, keepdim=True)", "max(1, True).values"),
+    ("of the columns", "amax(dim=1", "amax(dim=0"),
+    ("days / days.amax(dim=1, keepdim=True)", "by_row(days)"),
 )
-def test_no_loop_no_calls__but_not(snippet, fails, old, new):
-    """With `max(dim=1)`, it is `max` that is called, not `amax`; the other
-    edits change the calls or the result.
+def test_a_loop_calls_once_a_row__but_not(snippet, fails, old, new):
+    """A second `max()` for each day doubles its calls; the other edits change
+    what is called, how often, or the result.
     """
-    fails(test_no_loop_no_calls, snippet.edit(old, new))
+    fails(test_a_loop_calls_once_a_row, snippet.edit(old, new))
 
 
-def test_no_loop_no_calls__also_in_the_table_of_the_page(snippet):
+def test_a_loop_calls_once_a_row__but_not_without_item(snippet, fails):
+    """Without `item()`, the loop stays, but `item` is never called."""
+    edited = snippet.edit("day.max().item()", "day.max()")
+    fails(test_a_loop_calls_once_a_row, edited)
+
+
+def test_a_loop_calls_once_a_row__also_in_the_table_of_the_page(snippet):
     shown = (*FIXED, "without-times", "table", "calls")
     run = after(of_days(snippet, 8), *shown)
     slow, fast = run.calls(run.slow), run.calls(run.fast)
@@ -561,74 +209,123 @@ def test_no_loop_no_calls__also_in_the_table_of_the_page(snippet):
     assert counts == sorted(slow.values(), reverse=True)[:12]
 
 
-# How it works
+def test_a_loader_has_a_row(snippet, workers=0):
+    run = after(snippet, *STEP, "loader-row")
+    loader = DataLoader(range(5), 2, num_workers=workers)
+    with run.profile() as profiler:
+        batches = [batch.tolist() for batch in loader]
+    assert batches == [[0, 1], [2, 3], [4]]
+
+    start = "enumerate(DataLoader)#"
+    for found, count in ((run.profiler, 5), (profiler, 4)):
+        rows = {
+            name: count
+            for name, count in counted(found).items()
+            if name.startswith(start) and name.endswith(".__next__")
+        }
+        assert [*rows.values()] == [count]
 
 
-def test_the_total_holds_the_calls(snippet, scale="by_row"):
-    run = after(of_days(snippet, 4), *FIXED)
-    events = run.profiled(run.train_step, getattr(run, scale)).events()
-    parents = [each for each in events if each.cpu_children]
-
-    assert {"scale", "forward"} <= {each.name for each in parents}
-    for each in events:
-        begin, end = each.time_range.start, each.time_range.end
-        assert each.cpu_time_total == pytest.approx(end - begin, abs=0.01)
-        for child in each.cpu_children:
-            assert begin <= child.time_range.start
-            assert child.time_range.end <= end
-        inside = sum(child.cpu_time_total for child in each.cpu_children)
-        own = each.self_cpu_time_total
-        assert own == pytest.approx(each.cpu_time_total - inside, abs=0.01)
-        assert each.cpu_time_total >= inside - 0.01
-
-
-def test_the_total_holds_the_calls__but_not_if_selves_are_totals(
-    snippet, fails
-):
-    """With each call listed twice, the calls inside an event take longer than
-    the event itself.
-    """
-    edited = snippet.edit(
-        "    return profiler\n",
-        "    for each in profiler.events():\n"
-        "        vars(each)['cpu_children'] = each.cpu_children * 2\n"
-        "    return profiler\n",
-    )
-    fails(test_the_total_holds_the_calls, edited)
-
-
-def test_the_trace_holds_all(snippet, days=4):
-    run = after(of_days(snippet, days), *PROFILED, "shares", "trace")
-    found = [each["name"] for each in run.trace if each["ph"] == "X"]
-
-    assert [name for name in found if name in NAMES] == NAMES * 3
-    for name, count in counted(run.slow).items():
-        if name.startswith("aten::"):
-            assert found.count(name) >= count
-    assert found.count("aten::item") == 3 * days
-
-
-def test_the_trace_holds_all__also_of_as_many_rows_as_shown(snippet):
-    test_the_trace_holds_all(snippet, 64)
+def test_a_loader_has_a_row__also_with_workers(snippet):
+    test_a_loader_has_a_row(snippet, 1)
 
 
 @edits(
-    ('with part("scale"):', "if True:"),
+    ("in DataLoader(days, batch_size=16):", "in days.split(16):"),
     (
-        "slow.export_chrome_trace(str(path))",
-        "path.write_text('{\"traceEvents\": []}')",
+        "with profile() as profiler:\n    for batch in DataLoader(",
+        "loader = [*DataLoader(days, batch_size=16)]\n"
+        "with profile() as profiler:\n    for batch in loader or DataLoader(",
     ),
-    ('with part("update"):', 'with part("improve"):'),
 )
-def test_the_trace_holds_all__but_not(snippet, fails, old, new):
-    """Without `with part("scale")`, this part is missing from the file; the
-    other edits write an empty file, or rename a part.
+def test_a_loader_has_a_row__but_not(snippet, fails, old, new):
+    """Batches that no `DataLoader` makes, or that it has made before, are not
+    waited for.
     """
-    if "shares" not in new:
-        snippet = snippet.edit(
-            '["scale", "forward", "backward", "update"]', '["forward"]'
-        )
-    fails(test_the_trace_holds_all, snippet.edit(old, new))
+    fails(test_a_loader_has_a_row, snippet.edit(old, new))
+
+
+# How it works
+
+
+def test_these_lines_are_key_averages(snippet, name="a"):
+    run = after(of_days(snippet, 4), *FIXED, "by-hand")
+    label = run.record_function
+    options = {"record_shapes": True, "profile_memory": True}
+    with run.profile(**options) as nested, label(name):
+        with label("b"), label(name):
+            torch.ones(2)
+        torch.ones(3).add(1)
+    fast = run.profiled(run.train_step, run.at_once)
+    for profiler in (run.slow, fast, nested):
+        rows = run.rows_of(profiler.events())
+        real = {
+            row.key: (row.count, row.self_cpu_time_total, row.cpu_time_total)
+            for row in profiler.key_averages()
+        }
+        assert [*rows] == [*real]
+        for key, expected in real.items():
+            assert rows[key] == pytest.approx(expected, abs=0.01)
+
+
+@edits(
+    ("line 1", "event.time_range.elapsed_us()  # 1", "0  # 1"),
+    ("line 2", "own -= child", "own += child"),
+    ("line 3", "count + 1, self_cpu + own", "count + 1, own"),
+    ("the total", "cpu_total + total  # 3", "total  # 3"),
+)
+def test_these_lines_are_key_averages__but_not(snippet, fails, old, new):
+    """If a child's time is not taken away, an event has it twice; the other
+    edits lose a time.
+    """
+    fails(test_these_lines_are_key_averages, snippet.edit(old, new))
+
+
+def test_these_lines_are_key_averages__ends_with_a_name_of_an_operation(
+    snippet, fails
+):
+    """If you call a part `aten::add`: the table keeps it apart from the
+    operation.
+    """
+    fails(test_these_lines_are_key_averages, snippet, "aten::add")
+
+
+def test_these_lines_are_key_averages__also_as_counted_and_drawn(snippet):
+    run = after(of_days(snippet, 4), *PROFILED, "in-parts", "at-once")
+    for profiler in (run.slow, run.fast):
+        for name, bars in run.operations(profiler).items():
+            part = next(e for e in profiler.events() if e.name == name)
+            begin, end = part.time_range.start, part.time_range.end
+            inside = [
+                each
+                for each in profiler.events()
+                if each.name.startswith("aten::")
+                and begin <= each.time_range.start
+                and each.time_range.end <= end
+            ]
+            assert len(bars) == len(inside)
+            assert sum(width for depth, width in bars if not depth) == len(
+                bars
+            )
+            assert sum(depth for depth, _ in bars) == sum(
+                width - 1 for _, width in bars
+            )
+
+
+def test_these_lines_are_key_averages__also_in_the_exercise(snippet):
+    cells = (*PROFILED, "shares", "shares-checked")
+    run = after(of_days(snippet, 4), *cells)
+    assert run.shown == {"read": 0.25, "train": 0.75}
+    shown = run.shares(run.slow, NAMES)
+    assert [*shown] == NAMES
+    assert sum(shown.values()) == pytest.approx(1)
+    for old, wrong in (
+        ("row.key: row.cpu_time_total", "row.key: row.self_cpu_time_total"),
+        ("        if row.key in names\n", ""),
+        ("/ whole for", "/ 1 for"),
+    ):
+        stopped = after(of_days(snippet, 4).edit(old, wrong), *cells)
+        assert stopped.shown != run.shown
 
 
 STACKS = (*STEP, "stack-right")
@@ -761,7 +458,7 @@ def test_stacks_need_verbose__but_not_with_verbose(snippet, fails):
     edited = snippet.edit(
         "with profile(with_stack=True) as",
         "with profile(with_stack=True, experimental_config="
-        "_ExperimentalConfig(verbose=True)) as",
+        "torch._C._profiler._ExperimentalConfig(verbose=True)) as",
     )
     fails(test_stacks_need_verbose, edited)
 
@@ -874,7 +571,7 @@ def test_a_trace_is_saved_once(snippet):
 
 
 def test_a_trace_is_saved_once__also_in_what_the_page_prints(snippet, capsys):
-    after(of_days(snippet, 5), *PROFILED, "shares", "trace", "saved-twice")
+    after(of_days(snippet, 5), *PROFILED, "in-parts", "trace", "saved-twice")
 
     assert "Trace is already saved" in capsys.readouterr().out
 
@@ -894,7 +591,8 @@ def test_a_trace_is_saved_once__but_not_if_kept(snippet, fails):
     edited = snippet.edit(
         "    return profiler\n",
         "    kept = '{\"traceEvents\": [1]}'\n"
-        "    write = lambda path: Path(path).write_text(kept)\n"
+        "    import pathlib\n"
+        "    write = lambda path: pathlib.Path(path).write_text(kept)\n"
         "    profiler.export_chrome_trace = write\n    return profiler\n",
     )
     fails(test_a_trace_is_saved_once, edited)
@@ -902,9 +600,11 @@ def test_a_trace_is_saved_once__but_not_if_kept(snippet, fails):
 
 @pytest.mark.simulates("an accelerator")
 def test_a_part_waits(snippet, monkeypatch):
-    run = after(of_days(snippet, 4), *PROFILED)
-    waits = count_waiting(monkeypatch)
-    order = []
+    run = after(snippet, "imports", "waits", "part")
+    waits, order = [], []
+    accelerator = torch.accelerator
+    monkeypatch.setattr(accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(accelerator, "synchronize", lambda: waits.append(1))
 
     class Label(run.record_function):
         def __exit__(self, *found):
@@ -937,31 +637,6 @@ def test_a_part_waits__but_not(snippet, monkeypatch, fails, old, new):
     fails(test_a_part_waits, snippet.edit(old, new), monkeypatch)
 
 
-@true_since("2.12", "the calls were in the trace alone")
-def test_stacks_add_events(snippet):
-    run = after(of_days(snippet, 4), *STACKS)
-    with run.profile() as plain:
-        run.train_step(run.by_row)
-    without = {each.name for each in plain.events()}
-    named = {each.name for each in run.profiler.events()}
-
-    called = [name for name in named if name.endswith(": by_row")]
-    assert called
-    with run.profile(with_stack=True) as alone:
-        run.train_step(run.by_row)
-    assert [e for e in alone.events() if e.name.endswith(": by_row")]
-    assert not [name for name in without if "by_row" in name]
-    assert len(run.profiler.events()) > len(plain.events())
-
-
-@edits(
-    ("with_stack=True, experimental", "experimental"),
-)
-def test_stacks_add_events__but_not_without(snippet, fails, old, new):
-    """Without `with_stack=True`, no call of a Python function is recorded."""
-    fails(test_stacks_add_events, snippet.edit(old, new))
-
-
 # Where it ends
 
 ALONE = (*PROFILED, "python-alone")
@@ -978,8 +653,8 @@ def test_python_alone_has_no_row(snippet):
 
 
 @edits(
-    ("float(word) for", "torch.tensor(float(word)) for"),
-    ('    with part("read"):\n', "    with part('parse'):\n"),
+    ("float(word) for", "torch.tensor(float(word)).item() for"),
+    ('record_function("read")', 'record_function("parse")'),
 )
 def test_python_alone_has_no_row__but_not(snippet, fails, old, new):
     """`torch.tensor()` calls operations, which have rows in the table; a part
