@@ -604,6 +604,7 @@ def test_left_tensors_raise__also_in(snippet, kind, name):
         ")\n    return",
     ),
     ("a sum on the device", SUM, f"{SUM_BESIDE}=device)\n"),
+    ("a sum from the number 0", SUM, "    total = 0.0\n"),
     ("made without a device", f"{BESIDE}=batch.device)", MADE),
     ("a loss that stays", "ones(3)).to(device)", "ones(3))"),
     ("a sum without a device", f"{SUM_BESIDE}=device)\n", SUM),
@@ -615,8 +616,8 @@ def test_left_tensors_raise__also_in(snippet, kind, name):
     ("a plain list", LISTED, "self.layers = [nn.Linear(3, 1)]"),
 )
 def test_left_tensors_raise__but_not(snippet, old, new, fails):
-    """A tensor made on the device of the batch raises nothing; made without
-    one, or not registered, it raises.
+    """A tensor made on the device of the batch raises nothing, nor does a sum
+    that starts at `0.0`; made without a device, or not registered, it raises.
     """
     fails(test_left_tensors_raise, snippet.edit(old, new))
 
