@@ -598,11 +598,7 @@ def test_left_tensors_raise__also_in(snippet, kind, name):
 
 @edits(
     ("made beside the batch", MADE, "batch - batch.new_full((3,), 0.5)"),
-    (
-        "a loss without weights",
-        "weight=torch.ones(3))\n    return",
-        ")\n    return",
-    ),
+    ("no class weights", "weight=torch.ones(3))\n    r", ")\n    r"),
     ("a sum on the device", SUM, f"{SUM_BESIDE}=device)\n"),
     ("a sum from the number 0", SUM, "    total = 0.0\n"),
     ("made without a device", f"{BESIDE}=batch.device)", MADE),

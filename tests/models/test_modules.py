@@ -185,6 +185,7 @@ def test_eighteen_lines_are_nn_module__but_not_with(snippet, edit, fails):
     "register",
     [
         lambda m: setattr(m, "layer", nn.Linear(2, 1)),
+        lambda m: setattr(m, "mean", nn.Buffer(ONES)),
         lambda m: setattr(m, "weight", torch.ones(3)),
         lambda m: m.weight.sum().backward(),
         lambda m: setattr(m, "again", m.weight),
@@ -192,6 +193,7 @@ def test_eighteen_lines_are_nn_module__but_not_with(snippet, edit, fails):
     ],
     ids=[
         "a layer is one of torch.nn",
+        "a buffer is assigned as nn.Buffer",
         "a plain tensor replaces a parameter",
         "there are gradients",
         "a tensor has two names",
@@ -199,9 +201,9 @@ def test_eighteen_lines_are_nn_module__but_not_with(snippet, edit, fails):
     ],
 )
 def test_eighteen_lines_are_nn_module__ends_if(snippet, register, fails):
-    """The real one registers layers of `torch.nn`, refuses a plain tensor in
-    place of a parameter, converts gradients and no whole numbers, and names a
-    shared parameter once.
+    """The real one registers `nn.Buffer` and layers of `torch.nn`, refuses a
+    plain tensor in place of a parameter, names a shared parameter once, and
+    converts gradients, but no whole numbers.
     """
     make = partial(assigned, register=register)
     fails(test_eighteen_lines_are_nn_module, snippet, make)
@@ -657,7 +659,6 @@ def test_a_parameter_is_trained_saved_moved__also_in_the_table(snippet):
 
     squares = (run.images - 0.5).square().mean(dim=(0, 1, 2))
     far = pytest.approx((0.1 * 2 * squares / 28).max().item(), rel=1e-4)
-    assert type(step) is float
     assert step == far
     normalize = run.Normalize()
     with torch.no_grad():
