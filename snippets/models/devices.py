@@ -223,7 +223,7 @@ print(weight.dtype, mean.dtype)
 # %% plain-tensors
 def plain_tensors(model):
     return [
-        f"{path}.{name}"
+        f"{path}.{name}".removeprefix(".")
         for path, module in model.named_modules()
         for name, value in vars(module).items()
         if isinstance(value, torch.Tensor)

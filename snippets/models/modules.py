@@ -36,7 +36,7 @@ class Module:
 
     def __setattr__(self, name, value):
         vars(self)[name] = value
-        if isinstance(value, (nn.Parameter, Module)):
+        if name in self.registered or isinstance(value, nn.Parameter | Module):
             self.registered[name] = value  # 2
 
     def register_buffer(self, name, tensor):
@@ -221,7 +221,7 @@ start, kinds = Normalize(), {}
 for name in ("gain", "mean", "frame", "offset"):
     step = getattr(trained, name) - getattr(start, name)
     kinds[name] = {
-        "moves in a step by": step.abs().max().item(),
+        "a step changes it by": step.abs().max().item(),
         "in the state_dict": ("no", "yes")[name in trained.state_dict()],
         'after to("meta") on': getattr(moved, name).device.type,
     }
@@ -235,17 +235,14 @@ pd.DataFrame.from_dict(kinds, orient="index")
 from torch.nn import functional as F
 
 numbers = torch.linspace(-2, 2, 5)
-rectified = nn.ReLU()(numbers), F.relu(numbers), numbers.relu()
 
-print(*rectified, sep="\n")
+print(nn.ReLU()(numbers), F.relu(numbers), numbers.relu(), sep="\n")
 
 # %% function-in-sequential
 # Wrong on purpose: do not copy.
-no_layer = None
 try:
     nn.Sequential(nn.Linear(4, 8), F.relu)
 except TypeError as error:
-    no_layer = error
     print("TypeError:", error)
 
 
@@ -313,7 +310,7 @@ class Mixed(nn.Module):
     def __init__(self):
         super().__init__()
         self.gain = nn.Parameter(torch.ones(2, 3))
-        self.double = self.gain * 2
+        self.doubled = self.gain * 2
         self.layers = (nn.Linear(3, 5), nn.Linear(5, 3))
         self.last = nn.Linear(3, 1)
 
