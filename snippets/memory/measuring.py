@@ -1,49 +1,16 @@
 """
-Measure memory
-==============
+Measure memory: how much does a training need?
+==============================================
 
 Predict, count and compare what a training holds, and find its highest point.
 """
 
-# %% imports
-import itertools
-import json
-import pickle
-import tempfile
-from collections import Counter
-from pathlib import Path
-
+# %% train
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.profiler import ProfilerActivity, profile
 
 
-# %% history
-def history(call):
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as p:
-        call()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "trace.json")
-        p.export_chrome_trace(str(path))
-        events = json.loads(path.read_text())["traceEvents"]
-    changes = [event for event in events if event.get("name") == "[memory]"]
-    changes.sort(key=lambda event: event["ts"])
-    sizes = [event["args"]["Bytes"] for event in changes]
-    return list(itertools.accumulate(sizes, initial=0))
-
-
-# %% peak
-def peak(call):
-    if not torch.accelerator.is_available():
-        return max(history(call))
-    torch.accelerator.reset_peak_memory_stats()
-    before = torch.accelerator.memory_allocated()
-    call()
-    return torch.accelerator.max_memory_allocated() - before
-
-
-# %% train
 def train(steps, batch=32, device="cpu"):
     layers = nn.Linear(100, 200), nn.ReLU(), nn.Linear(200, 10)
     model = nn.Sequential(*layers).to(device)
@@ -58,47 +25,120 @@ def train(steps, batch=32, device="cpu"):
     return model, optimizer, stations, towns, loss
 
 
-# %% ask
-torch.manual_seed(0)
-available = torch.accelerator.is_available()
-device = torch.accelerator.current_accelerator() if available else "cpu"
-most = peak(lambda: train(steps=2, device=device))
-print(most, "bytes at most")
+# %% on-cuda
+if torch.cuda.is_available():
+    torch.cuda.reset_peak_memory_stats()
+    train(steps=2, device="cuda")
+    print(torch.cuda.max_memory_allocated(), "bytes at most")
+
+# %% history
+import itertools
+import json
+import tempfile
+from pathlib import Path
+
+from torch.profiler import ProfilerActivity, profile
 
 
-# %% bytes-of
-def sizes_of(tensors):
-    storages = [tensor.untyped_storage() for tensor in tensors]
-    return {each.data_ptr(): each.nbytes() for each in storages}.values()
+def history(call):
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as p:
+        call()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.json")
+        p.export_chrome_trace(str(path))
+        events = json.loads(path.read_text())["traceEvents"]
+    changes = [event for event in events if event.get("name") == "[memory]"]
+    changes.sort(key=lambda event: event["ts"])
+    sizes = [event["args"]["Bytes"] for event in changes]
+    return list(itertools.accumulate(sizes, initial=0))
 
 
+# %% on-the-cpu
+curve = history(lambda: train(steps=2))
+print(max(curve), "bytes at most")
+
+# %% by-hand
+batch, numbers = 32, 100 * 200 + 200 + 200 * 10 + 10
+predicted = {
+    "parameters": 4 * numbers,  # 1
+    "gradients": 4 * numbers,  # 2
+    "AdamW's state": 2 * 4 * numbers + 4 * 4,  # 3, with four counters
+    "batch": 4 * batch * (100 + 10),  # 4
+    "activations": 4 * batch * (200 + 10),  # 5
+    "loss": 4,  # 6
+}
+
+
+# %% count
 def bytes_of(tensors):
-    return sum(sizes_of(tensors))
+    storages = [tensor.untyped_storage() for tensor in tensors]
+    return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
 
 
-# %% kinds
 def kinds_of(model, optimizer, stations, towns, loss):
     gradients = [each.grad for each in model.parameters()]
     states = [each.values() for each in optimizer.state.values()]
     return {
         "parameters": list(model.parameters()),
         "gradients": [each for each in gradients if each is not None],
-        "optimizer's state": list(itertools.chain(*states)),
+        "AdamW's state": list(itertools.chain(*states)),
         "batch": [stations, towns],
+        "activations": [],
         "loss": [loss],
     }
 
 
-# %% boxes
-kinds = kinds_of(*train(steps=1))
-own = bytes_of(itertools.chain(*kinds.values()))
-print("your tensors:", own, "bytes")
+def count(batch):
+    saved = []  # what an operation saves for backward
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    with hooks(lambda each: saved.append(each) or each, lambda each: each):
+        kinds = kinds_of(*train(steps=1, batch=batch))
+    counted, seen = {}, []
+    for kind, tensors in (kinds | {"activations": saved}).items():
+        counted[kind] = bytes_of(seen + tensors) - bytes_of(seen)
+        seen += tensors
+    return counted
+
+
+counted = count(batch)
+
+# %% ledger
+import pandas as pd
+
+pd.DataFrame({"predicted": predicted, "counted": counted})
+
+# %% difference
+kept = []
+left = history(lambda: kept.append(train(steps=2)))[-1]
+
+print("before:", curve[0])
+print("after:", curve[-1])
+print("at most:", max(curve))
+print("left, if you keep what train returns:", left)
+
+# %% curve-drawn
+import matplotlib.pyplot as plt
+
+kilobytes = [held / 1e3 for held in curve]
+end, top = len(curve) - 1, max(kilobytes)
+plt.figure(figsize=(7, 3))
+plt.plot(kilobytes, color="#0072B2")
+plt.axhline(sum(counted.values()) / 1e3, color="#009E73", linestyle="--")
+plt.text(0, sum(counted.values()) / 1e3 + 8, "all six lines", color="#009E73")
+plt.plot([0, end], [0, kilobytes[-1]], "o", color="#D55E00")
+plt.text(8, 0, "a reading before, and one after", color="#D55E00")
+plt.plot(kilobytes.index(top), top, "^", color="#CC79A7")
+plt.text(kilobytes.index(top) + 4, top, "peak", color="#CC79A7")
+plt.title("A training of two steps, and two readings that miss its peak")
+plt.xlabel("tensors made and freed")
+plt.ylabel("kilobytes")
+plt.show()
 
 # %% boxes-drawn
 import matplotlib.pyplot as plt
 
 lines = [
-    f"your tensors: here {own:,} bytes",
+    "your tensors",
     "memory_allocated: + rounding, workspaces of libraries",
     "memory_reserved: + what is kept for tensors to come",
     "the driver, nvidia-smi: + CUDA's context, other programs",
@@ -117,65 +157,6 @@ plt.axis("off")
 plt.title("What four gauges count (not to scale)")
 plt.show()
 
-# %% predict
-batch, numbers = 32, 100 * 200 + 200 + 200 * 10 + 10
-predicted = {
-    "parameters": 4 * numbers,
-    "gradients": 4 * numbers,
-    "optimizer's state": 2 * 4 * numbers + 4 * 4,  # and four counters
-    "batch": 4 * batch * (100 + 10),
-    "loss": 4,
-    "activations": 4 * batch * (200 + 10),
-}
-
-# %% watched
-saved = []
-
-
-def note(tensor):
-    saved.append(tensor)
-    return tensor
-
-
-with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-    kinds = kinds_of(*train(steps=1, batch=batch))
-kinds["activations"] = saved
-
-# %% count
-counted, seen = {}, []
-for kind, tensors in kinds.items():
-    counted[kind] = bytes_of(seen + tensors) - bytes_of(seen)
-    seen += tensors
-
-# %% ledger
-import pandas as pd
-
-pd.DataFrame({"predicted": predicted, "counted": counted})
-
-# %% curve
-curve = history(lambda: train(steps=2))
-
-print("before:", curve[0], "after:", curve[-1])
-print("at most:", max(curve), "in the ledger:", sum(counted.values()))
-
-# %% curve-drawn
-import matplotlib.pyplot as plt
-
-kilobytes = [held / 1e3 for held in curve]
-end, top = len(curve) - 1, max(kilobytes)
-plt.figure(figsize=(7, 3))
-plt.plot(kilobytes, color="#0072B2")
-plt.axhline(sum(counted.values()) / 1e3, color="#009E73", linestyle="--")
-plt.text(0, sum(counted.values()) / 1e3 + 8, "ledger", color="#009E73")
-plt.plot([0, end], [0, kilobytes[-1]], "o", color="#D55E00")
-plt.text(8, 0, "a reading before, and one after", color="#D55E00")
-plt.plot(kilobytes.index(top), top, "^", color="#CC79A7")
-plt.text(kilobytes.index(top) + 4, top, "peak", color="#CC79A7")
-plt.title("A training of two steps, and two readings that miss it")
-plt.xlabel("tensors made and freed")
-plt.ylabel("kilobytes")
-plt.show()
-
 # %% snapshot
 if torch.cuda.is_available():
     torch.cuda.memory._record_memory_history(stacks="python")
@@ -186,7 +167,6 @@ if torch.cuda.is_available():
         finally:
             torch.cuda.memory._dump_snapshot(str(path))
             torch.cuda.memory._record_memory_history(enabled=None)
-        snapshot = pickle.loads(path.read_bytes())
 
 # %% shapes
 model, _, stations, towns, _ = train(steps=1)
@@ -210,10 +190,17 @@ def spike(steps):
         F.mse_loss(model(some), goal).backward()
 
 
+def peak(shape, steps):
+    return max(history(lambda: shape(steps)))
+
+
+shapes = {"plateau": plateau, "staircase": staircase, "spike": spike}
+for name, shape in shapes.items():
+    print(f"{name}: {peak(shape, 8)} in 8 steps, {peak(shape, 16)} in 16")
+
 # %% shapes-drawn
 import matplotlib.pyplot as plt
 
-shapes = {"plateau": plateau, "staircase": staircase, "spike": spike}
 figure, axes = plt.subplots(1, 3, figsize=(7, 2.6), sharey=True)
 for axis, (name, shape) in zip(axes, shapes.items(), strict=True):
     held = history(lambda shape=shape: shape(steps=8))
@@ -225,34 +212,36 @@ figure.suptitle("Eight steps, and three shapes")
 figure.tight_layout()
 plt.show()
 
-# %% snapshot-read
-if torch.cuda.is_available():
-    file, taken = train.__code__.co_filename, Counter()
-    for event in snapshot["device_traces"][torch.cuda.current_device()]:
-        frames = event.get("frames", [])
-        lines = [each["line"] for each in frames if each["filename"] == file]
-        if event["action"] == "alloc" and lines:
-            taken[lines[0]] += event["size"]
-    for line, size in taken.most_common(3):
-        print(size, "bytes asked for in line", line)
-
-# %% gauges
-cuda = torch.cuda
-gauges = [cuda.memory_allocated, cuda.memory_reserved, cuda.memory_summary]
-gauges += [cuda.reset_peak_memory_stats, cuda.memory._snapshot]
-gauges += [torch.accelerator.memory_allocated]
+# %% always-zero
+if not torch.cuda.is_available():
+    on_the_cpu = torch.ones(1_000_000)
+    gauges = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    print(on_the_cpu.nbytes, "bytes on the CPU, and the gauges show", gauges)
 
 # %% without-cuda
-on_the_cpu = torch.ones(1_000_000)
-answers = {}
-for gauge in [] if torch.cuda.is_available() else gauges:
-    name = f"{gauge.__module__}.{gauge.__name__}"
+if not torch.cuda.is_available():
     try:
-        answers[name] = gauge()
-        print(name, answers[name])
-    except Exception as error:
-        answers[name] = error
-        print(name, f"{type(error).__name__}: {error}")
+        torch.cuda.memory_summary()
+    except KeyError as error:
+        no_summary = error
+        print("KeyError:", error)
+
+# %% cuda-freed
+if torch.cuda.is_available():
+    torch.cuda.empty_cache()
+    readings, gauges = {}, torch.cuda
+
+    def read(when):
+        readings[when] = gauges.memory_allocated(), gauges.memory_reserved()
+        print(when, *readings[when])
+
+    read("before")
+    large = torch.ones(2**26, device="cuda")  # 256 MiB
+    read("held")
+    del large
+    read("freed")
+    torch.cuda.empty_cache()
+    read("emptied")
 
 # %% storages
 year = torch.zeros(365, 100)  # of 100 stations
@@ -270,42 +259,11 @@ squares = F.mse_loss(outputs, towns)
 losses = {
     "mse_loss": squares,
     "detached": squares.detach(),
-    "cloned": squares.clone(),
+    "cloned": squares.detach().clone(),
     "l1_loss": F.l1_loss(outputs, towns),
 }
 for name, each in losses.items():
     print(name, each.nbytes, "in a storage of", bytes_of([each]))
-
-
-# %% read
-def read():
-    free, total = torch.cuda.mem_get_info()
-    driver = total - free
-    return torch.cuda.memory_allocated(), torch.cuda.memory_reserved(), driver
-
-
-# %% cuda-freed
-if torch.cuda.is_available():
-    torch.cuda.empty_cache()
-    readings = {"before": read()}
-    large = torch.ones(2**26, device="cuda")  # 256 MiB
-    readings["held"] = read()
-    del large
-    readings["freed"] = read()
-    torch.cuda.empty_cache()
-    readings["emptied"] = read()
-    for name, (allocated, reserved, driver) in readings.items():
-        print(name, allocated, reserved, driver)
-
-# %% cuda-peak
-if torch.cuda.is_available():
-    train(steps=2, batch=3200, device="cuda")
-    earlier = torch.cuda.max_memory_allocated()
-    train(steps=2, device="cuda")
-    stale = torch.cuda.max_memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    train(steps=2, device="cuda")
-    print(earlier, stale, torch.cuda.max_memory_allocated())
 
 # %% cuda-blocks
 if torch.cuda.is_available():
@@ -316,13 +274,44 @@ if torch.cuda.is_available():
     after_both = torch.cuda.memory_allocated() - start
     print(after_one, after_both)
 
-# %% cuda-ledger
-if torch.cuda.is_available():
-    train(steps=2, device="cuda")  # sets up what the libraries need
-    base = torch.cuda.memory_allocated()
-    kept = train(steps=2, device="cuda")
-    cuda_counted = torch.cuda.memory_allocated() - base
-    every = itertools.chain(*kinds_of(*kept).values())
-    there = [each for each in every if each.is_cuda]
-    rounded = [-(-size // 512) * 512 for size in sizes_of(there)]
-    print(sum(rounded), cuda_counted)
+# %% views
+views = {
+    "year[:, 0]": year[:, 0],
+    "year[[0]]": year[[0]],
+    "year.T": year.T,
+    "year[0] + 1": year[0] + 1,
+    "year.flatten()[:1]": year.flatten()[:1],
+}
+for name, each in views.items():
+    print(name, "holds", bytes_of([each]))
+
+
+# %% kept-per-step
+def kept_per_step(step):
+    history(step)
+    return history(step)[-1]
+
+
+# %% kept-per-step-checked
+model, optimizer, stations, towns, _ = train(steps=1)
+log = []
+
+
+def step(keep):
+    optimizer.zero_grad()
+    forecast = model(stations)
+    loss = F.mse_loss(forecast, towns)
+    loss.backward()
+    optimizer.step()
+    if keep:
+        log.append(loss.detach())
+
+
+healthy = kept_per_step(lambda: step(keep=False))
+leaky = kept_per_step(lambda: step(keep=True))
+if healthy != 0:
+    print(f"This step keeps nothing new, but you found {healthy} bytes.")
+elif leaky != 4 * 32 * 10:
+    print(f"A loss in a list takes 1280 bytes, but you found {leaky}.")
+else:
+    print("Right: 0 bytes, and 1280 if the step keeps its loss.")

@@ -1,32 +1,30 @@
 """The claims of docs/memory/out_of_memory.md."""
 
-import copy
-import weakref
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import optim
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
-from extensions.evidence.counterexamples import edits, no_error
+from extensions.evidence.counterexamples import edits
 from extensions.programs.snippet import after
 
-MODEL = ("imports", "block", "recompute", "step", "days")
-COUNTED = (*MODEL, "history", "two-steps")
+MODEL = ("blocks", "recompute", "step", "count")
 
 
 @cache
 def _counted(program):
-    names = program.after("two-steps").peak.__globals__
+    names = program.after("count").peak.__globals__
     names["two_steps"] = cache(names["two_steps"])
     return names
 
 
 def counted(snippet, *cells):
     """Run cells behind those that count, where each way is counted once."""
-    names = {**_counted(snippet.only(*COUNTED))}
+    names = {**_counted(snippet.only(*MODEL))}
     for cell in cells:
         exec(compile(snippet.cell(cell).source, cell, "exec"), names)
     return SimpleNamespace(**names)
@@ -58,10 +56,13 @@ def forwards(model):
     return calls
 
 
-def one_pass(run, size, seed, dtype, recompute, auto=None, **options):
+def one_pass(
+    run, size, seed, dtype, recompute, auto=None, frozen=0, **options
+):
     """Return the loss and the gradients of one pass, and the calls."""
     torch.manual_seed(seed)
     model = run.Forecast(recompute=recompute, **options).to(dtype)
+    model.blocks[:frozen].requires_grad_(False)
     inputs, targets = (
         torch.randn(size, options.get("width", 128), dtype=dtype),
         torch.randn(size, 1, dtype=dtype),
@@ -72,13 +73,15 @@ def one_pass(run, size, seed, dtype, recompute, auto=None, **options):
         loss = F.mse_loss(model(inputs), targets)
     loss.backward()
     # what comes next is drawn from the same place of the generator, too
-    return [loss, *gradients(model), torch.rand(3)], calls
+    learned = [each for each in gradients(model) if each is not None]
+    return [loss, *learned, torch.rand(3)], calls
 
 
 def test_recomputed_gradients_are_equal(
-    snippet, size=512, seed=0, dtype=torch.float32, **options
+    snippet, size=512, seed=0, dtype=torch.float32, frozen=0, **options
 ):
     run = after(snippet, *MODEL)
+    options |= {"frozen": frozen}
     kept, once = one_pass(run, size, seed, dtype, False, **options)
     found, twice = one_pass(run, size, seed, dtype, True, **options)
     other, _ = one_pass(run, size, seed + 1, dtype, True, **options)
@@ -86,7 +89,8 @@ def test_recomputed_gradients_are_equal(
     assert equal(kept, found)
     assert not equal(kept[:-1], other[:-1])
     assert all(each.any() for each in kept)
-    assert once != twice
+    assert once == [1] * len(once)
+    assert twice == [2] * len(once)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
@@ -115,123 +119,35 @@ def test_recomputed_gradients_are_equal__but_not_with_other_random_numbers(
     """With `preserve_rng_state=False`, dropout draws other numbers the second
     time, and the gradients differ.
     """
-    edited = snippet.edit(
-        "block, x, use_reentrant=False)",
-        "block, x, use_reentrant=False, preserve_rng_state=False)",
-    )
+    old = "x = checkpoint(block, x, use_reentrant=False"
+    edited = snippet.edit(old, f"{old}, preserve_rng_state=False")
     fails(test_recomputed_gradients_are_equal, edited)
 
 
 @edits(
     (
         "of another input",
-        "checkpoint(block, x, use_reentrant=F",
-        "checkpoint(block, 2 * x, use_reentrant=F",
+        "x = checkpoint(block, x, use_reentrant=F",
+        "x = checkpoint(block, 2 * x, use_reentrant=F",
     ),
     ("without dropout", "x = block(x)", "x = block.eval()(x)"),
+    ("once", "if self.recompute:", "if False:"),
 )
 def test_recomputed_gradients_are_equal__but_not(snippet, fails, old, new):
-    """Here the two ways do not compute the same: one doubles its input, or
-    leaves out dropout.
+    """Here one of the two ways doubles its input or leaves out dropout, or
+    both compute each block once.
     """
     fails(test_recomputed_gradients_are_equal, snippet.edit(old, new))
 
 
-def test_each_block_runs_twice(snippet, blocks=8, parts=1, frozen=0):
-    run = after(snippet, *MODEL)
-    for recompute in (False, True):
-        options = {"blocks": blocks, "recompute": recompute}
-        model, optimizer, inputs, targets = run.fresh(**options)
-        for block in model.blocks[:frozen]:
-            block.requires_grad_(False)
-        calls = forwards(model)
-        run.step(model, optimizer, inputs, targets, parts)
-        learn = [(1 + recompute) * parts] * (blocks - frozen)
-        assert calls[frozen:] == learn
-
-
-@pytest.mark.parametrize(
-    ("blocks", "parts", "frozen"),
-    [(1, 1, 0), (3, 2, 0), (3, 4, 1)],
-    ids=["one block", "two parts", "four parts with a frozen block"],
-)
-def test_each_block_runs_twice__also_for(snippet, blocks, parts, frozen):
-    test_each_block_runs_twice(snippet, blocks, parts, frozen)
-
-
-@edits(
-    ("if self.recompute:", "if False:"),
-    ("if self.recompute:", "if self.recompute and block is self.blocks[0]:"),
-    ("x, use_reentrant=F", "block(x), use_reentrant=F"),
-)
-def test_each_block_runs_twice__but_not(snippet, fails, old, new):
-    """Without recomputing, a block runs once; the other edits recompute only
-    the first block, or call each once more.
-    """
-    fails(test_each_block_runs_twice, snippet.edit(old, new))
-
-
-def test_parts_leave_the_same_gradients(snippet, size=512, seed=0):
-    run = after(snippet, *MODEL)
-    found = {}
-    for parts in {1, 2, 3, 5, min(size, 64)}:
-        torch.manual_seed(seed)
-        options = {"blocks": 2, "width": 8, "recompute": parts > 2}
-        model = run.Forecast(**options).double().eval()
-        inputs = torch.randn(size, 8, dtype=torch.float64)
-        targets = torch.randn(size, 1, dtype=torch.float64)
-        optimizer = optim.SGD(model.parameters(), lr=0.1)
-        before = copy.deepcopy(model)
-        for each in model.parameters():
-            each.grad = torch.ones_like(each)  # of an earlier step
-        run.step(model, optimizer, inputs, targets, parts)
-        found[parts] = gradients(model)
-    F.mse_loss(before(inputs), targets).backward()
-    whole = gradients(before)
-    assert all(each.abs().max() > 1e-6 for each in whole)
-    for some in found.values():
-        for one, other in zip(whole, some, strict=True):
-            assert torch.allclose(one, other, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("size", [5, 7, 65])
-def test_parts_leave_the_same_gradients__also_for(snippet, size):
-    test_parts_leave_the_same_gradients(snippet, size, 1)
-
-
-@edits(
-    (
-        "not divided",
-        "(loss * len(some) / len(inputs)).backward()",
-        "loss.backward()",
-    ),
-    (
-        "on top of earlier gradients",
-        "optimizer.zero_grad()\n    kind",
-        "kind",
-    ),
-    (
-        "the last part alone",
-        "        with torch.auto",
-        "        optimizer.zero_grad()\n        with torch.auto",
-    ),
-    ("a part twice", "in pairs:", "in [next(pairs), *pairs][-1:] * parts:"),
-)
-def test_parts_leave_the_same_gradients__but_not(snippet, fails, old, new):
-    """Not divided, the parts add up to too much; the other edits keep older
-    gradients, or leave out parts.
-    """
-    fails(test_parts_leave_the_same_gradients, snippet.edit(old, new))
-
-
-def test_parts_leave_the_same_gradients__but_not_by_their_number(
+def test_recomputed_gradients_are_equal__ends_for_frozen_blocks(
     snippet, fails
 ):
-    """Divided by the number of parts, a smaller part counts as much as a
-    larger one.
+    """For frozen first blocks: `backward` does not need them, so each runs
+    once.
     """
-    edited = snippet.edit("len(some) / len(inputs)", "1 / parts")
-    fails(test_parts_leave_the_same_gradients, edited, 7)
+    inputs = 64, 0, torch.float32, 2
+    fails(test_recomputed_gradients_are_equal, snippet, *inputs)
 
 
 # How it works
@@ -375,157 +291,6 @@ def test_the_hill_ends_at_the_optimizer__but_not(snippet, fails, old, new):
     fails(test_the_hill_ends_at_the_optimizer, snippet.edit(old, new))
 
 
-class Kept:
-    """A tensor that is kept for backward, until it is let go."""
-
-    def __init__(self, tensor):
-        self.tensor = tensor
-
-
-def kept_in_a_step(run, model, optimizer, *batch):
-    """Return how many tensors each block, the head and the loss keep.
-
-    First when the forward pass ends, then when the gradient of the output of
-    the head arrives, of the last block, and so on, and at the end.
-    """
-    layers = [*model.blocks, model.head]
-    kept, counts, place = [[] for _ in [*layers, "loss"]], [], [0]
-
-    def keep(tensor):
-        each = Kept(tensor)
-        kept[place[0]].append(weakref.ref(each))
-        return each
-
-    def count(*_):
-        counts.append([sum(each() is not None for each in s) for s in kept])
-
-    def goes_on(layer, inputs, output):
-        place[0] += 1
-        output.register_hook(count)
-
-    for layer in layers:
-        layer.register_forward_hook(goes_on)
-    hooks = torch.autograd.graph.saved_tensors_hooks
-    with hooks(keep, lambda each: each.tensor):
-        run.step(model, optimizer, *batch)
-    count()
-    return [[len(each) for each in kept], *counts]
-
-
-def test_a_block_lets_go_in_backward(snippet, blocks=8, samples=512):
-    run = after(snippet, *MODEL)
-    model, optimizer, *batch = run.fresh(blocks=blocks)
-    some = [each[:samples] for each in batch]
-    kept, *counts = kept_in_a_step(run, model, optimizer, *some)
-
-    assert min(kept) > 0
-    assert len(counts) == blocks + 2
-    for gone, found in enumerate(counts, 1):
-        assert found == kept[:-gone] + [0] * gone
-
-
-@pytest.mark.parametrize(
-    ("blocks", "samples"), [(1, 512), (3, 1)], ids=["one block", "one sample"]
-)
-def test_a_block_lets_go_in_backward__also_for(snippet, blocks, samples):
-    test_a_block_lets_go_in_backward(snippet, blocks, samples)
-
-
-def test_a_block_lets_go_in_backward__also_in_parts(snippet):
-    run = after(snippet, *MODEL)
-    kept = []
-
-    def keep(tensor):
-        each = Kept(tensor)
-        kept.append(weakref.ref(each))
-        return each
-
-    hooks = torch.autograd.graph.saved_tensors_hooks
-    with hooks(keep, lambda each: each.tensor):
-        model, optimizer, *batch = run.fresh()
-        alive = []
-        optimizer.register_step_pre_hook(
-            lambda *_: alive.extend(each() for each in kept)
-        )
-        run.step(model, optimizer, *batch, parts=4)
-    assert len(alive) == len(kept) >= 4 * 9
-    assert alive == [None] * len(kept)
-
-
-@edits(
-    ("inputs)).backward()", "inputs)).backward(retain_graph=True)"),
-    (
-        "in blocks of sums alone",
-        "x + self.layers(x)",
-        "x + self.layers[0].bias",
-    ),
-)
-def test_a_block_lets_go_in_backward__but_not(snippet, fails, old, new):
-    """With `retain_graph=True`, no block lets go; and a block that only adds
-    keeps nothing at all.
-    """
-    fails(test_a_block_lets_go_in_backward, snippet.edit(old, new))
-
-
-REMEDIES = ["4 parts", "bfloat16", "recomputed", "SGD"]
-
-
-def test_each_remedy_lowers_the_peak(snippet):
-    run = counted(snippet, "hill", "remedies")
-    counts_the_bytes(run)
-    peaks = run.peaks
-    both = peaks["4 parts, recomputed"]
-
-    assert all(peaks[name] < 0.9 * peaks["as it is"] for name in REMEDIES)
-    assert all(both < 0.9 * peaks[name] for name in REMEDIES)
-    for name, curve in run.curves.items():
-        assert max(held for _, held in curve) == peaks[name]
-    assert peaks["4 parts"] == run.peak(parts=4)
-    assert peaks["bfloat16"] == run.peak(dtype=torch.bfloat16)
-    assert both == run.peak(parts=4, recompute=True)
-
-
-@edits(
-    ("peak(parts=4),", "peak(),"),
-    ("peak(dtype=torch.bfloat16),", "peak(),"),
-    ("peak(recompute=True),", "peak(),"),
-    ("peak(kind=torch.optim.SGD)", "peak(kind=torch.optim.Adam)"),
-    ("peak(parts=4, recompute=True),", "peak(parts=4),"),
-    ("peak(parts=4, recompute=True),", "peak(recompute=True),"),
-    ("in pairs:", "in [(inputs, targets)]:"),
-)
-def test_each_remedy_lowers_the_peak__but_not(snippet, fails, old, new):
-    """Leave a remedy out, and the peak is as high as without it; Adam in place
-    of SGD is no remedy.
-    """
-    fails(test_each_remedy_lowers_the_peak, snippet.edit(old, new))
-
-
-def test_the_shares_do_not_multiply(snippet):
-    run = counted(snippet, "remedies")
-    names = "as it is", "4 parts", "recomputed", "4 parts, recomputed"
-    whole, parts, again, both = (run.peaks[name] for name in names)
-
-    assert both / whole > (parts / whole) * (again / whole)
-
-    floors = set()
-    for parts, options in ((1, {}), (4, {"recompute": True})):
-        model, *day = run.fresh(**options)
-        run.step(model, *day, parts)
-        kept = sum(each.nbytes for each in gradients(model))
-        floors.add(kept + state_bytes(day[0]))
-    assert len(floors) == 1
-
-
-def test_the_shares_do_not_multiply__but_not_with_sgd(snippet, fails):
-    """With SGD where blocks are recomputed, the state does not stay as large
-    as it was: there is none.
-    """
-    old = "parts=4, recompute=True),"
-    edited = snippet.edit(old, f"{old[:-2]}, kind=torch.optim.SGD),")
-    fails(test_the_shares_do_not_multiply, edited)
-
-
 def test_few_samples_need_another_optimizer(snippet, samples=8):
     run = counted(with_samples(snippet, samples))
     whole = run.peak()
@@ -559,210 +324,92 @@ def test_few_samples_need_another_optimizer__ends_for_many(snippet, fails):
     fails(test_few_samples_need_another_optimizer, snippet, 256)
 
 
-def test_bfloat16_can_raise_the_peak(snippet):
-    run = counted(snippet, "remedies")
-    peaks, both = run.peaks, {"parts": 4, "recompute": True}
+def through(run, way, batch, auto):
+    """Send a batch through the blocks, and learn.
 
-    assert 1 < peaks["all three"] / peaks["4 parts, recomputed"] < 1.1
-    assert peaks["all three"] == run.peak(**both, dtype=torch.bfloat16)
-    assert peaks["4 parts, recomputed"] == run.peak(**both)
-
-
-@edits(
-    ("recompute=True, dtype=torch.bfloat16", "recompute=True"),
-    ("recompute=True, dtype=torch.bfloat16", "dtype=torch.bfloat16"),
-)
-def test_bfloat16_can_raise_the_peak__but_not(snippet, fails, old, new):
-    """Without `bfloat16`, the peak is the same; without recomputing, it rises
-    by more than a tenth.
+    Return the loss, the gradients, and the random numbers that come next; and
+    whether it was their inputs alone that the blocks kept for backward.
     """
-    fails(test_bfloat16_can_raise_the_peak, snippet.edit(old, new))
-
-
-# Read the error
-
-READ = ("imports", "gigabytes", "read", "judge", "example")
-SIZES = {"asked": 0.25, "device": 8, "free": 91 / 1024, "tensors": 7.21}
-SIZES["unused"] = 113.25 / 1024
-OTHER = """CUDA out of memory. Tried to allocate 20.00 KiB. GPU 1 has a total
- capacity of 512.00 MiB of which 0 bytes is free. Process 17 has 3.00 MiB
- memory in use. Including non-PyTorch memory, this process has 8.00 GiB memory
- in use. Of the allocated memory 12.50 MiB is allocated by PyTorch, with
- 6.00 MiB allocated in private pools (e.g., CUDA Graphs), and 512 bytes is
- reserved by PyTorch but unallocated. If reserved but unallocated memory is
- large try setting PYTORCH_ALLOC_CONF=expandable_segments:True"""
-OTHERS = {"asked": 20 / 2**20, "device": 0.5, "free": 0}
-OTHERS |= {"tensors": 12.5 / 1024, "unused": 512 / 2**30}
-PHRASES = ("Tried to allocate", "total capacity", "is free")
-PHRASES += ("is allocated by", "but unallocated")
-
-
-def test_gigabytes_reads_the_text(snippet):
-    run = after(snippet, "imports", "gigabytes", "read")
-    shown = snippet.cell("example").source.split('"""')[1]
-    line = " ".join(OTHER.split())
-    texts = {shown: SIZES, line: OTHERS, line.replace(" ", "\n"): OTHERS}
-    texts[line.replace("capacity", "capacty")] = OTHERS  # as torch 2.1 wrote
-    texts[line.replace(" ", "\n      ")] = OTHERS
-    limit = "GiB is free. 4.00 GiB allowed; Of"  # of a memory fraction
-    texts[" ".join(shown.split()).replace("MiB is free. Of", limit)] = (
-        SIZES | {"free": 91}
-    )
-
-    for text, sizes in texts.items():
-        with no_error():
-            found = run.gigabytes(text)
-        assert found == pytest.approx(sizes)
-        assert list(found) == list(sizes)
-        line = " ".join(text.split()).replace("capacty", "capacity")
-        for name, phrase in zip(sizes, PHRASES, strict=True):
-            with pytest.raises(ValueError, match=rf"say what is {name}$"):
-                run.gigabytes(line.replace(phrase, ""))
-    for words in (
-        "CUDA out of memory. Tried to allocate 2.00 GB on private pool.",
-        "you tried to allocate 4096 bytes.",
-        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"
-        " `cublasCreate(handle)`",
-        "CUDA error: out of memory",
-        "",
+    model = run.fresh(width=batch.shape[1])[0].to(batch.dtype)
+    kept, inputs = set(), []
+    with (
+        torch.autocast("cpu", torch.bfloat16, enabled=auto),
+        torch.autograd.graph.saved_tensors_hooks(
+            lambda each: kept.add(each.data_ptr()) or each, lambda each: each
+        ),
     ):
-        with pytest.raises(ValueError, match=r"say what is asked$"):
-            run.gigabytes(words)
+        for block in model.blocks:
+            inputs.append(batch)
+            batch = way(block, batch)
+    loss = model.head(batch).square().mean()
+    loss.backward()
+    learned = [torch.ones(0) if g is None else g for g in gradients(model)]
+    found = [loss, *learned, torch.rand(3)]
+    return found, kept == {each.data_ptr() for each in inputs}
 
 
-@edits(
-    ('"KiB": 2**10', '"KiB": 1000'),
-    ('"MiB": 2**20', '"MiB": 10**6'),
-    ('"GiB": 2**30', '"GiB": 10**9'),
-    ('"bytes": 1,', '"bytes": 8,'),
-    ("/ 2**30", "/ 10**9"),
-    ('"free": f"of which', '"free": f"with'),
-    ('" ".join(text.split())', "text"),
-    ("is {name}", "there is"),
-)
-def test_gigabytes_reads_the_text__but_not(snippet, fails, old, new):
-    """With 1,000 bytes to a KiB, or other wrong units, sizes are wrong; the
-    other edits miss one, or do not name it.
-    """
-    fails(test_gigabytes_reads_the_text, snippet.edit(old, new))
-
-
-# asked, device, free, tensors, unused, and what follows from them
-VERDICTS = (
-    (5, 8, 1, 6, 0.5, "huge"),
-    (4, 8, 1, 6, 0.5, "fill the device"),
-    (5, 8, 0, 1, 0, "huge"),
-    (4.125, 8, 1, 6, 0.5, "huge"),
-    (1, 8, 0.5, 4.25, 0.5, "something else holds 2.8 GiB"),
-    (1, 8, 0.5, 5, 0.5, "fill the device"),  # 2 of 8 are a quarter
-    (1, 8, 0.5, 3, 2, "something else holds 2.5 GiB"),
-    (1, 8, 3, 1, 1, "something else holds 3.0 GiB"),
-    (1, 8, 0.5, 5, 2, "fragmented"),
-    (1, 8, 1.5, 4, 1.25, "fragmented"),
-    (1, 8, 0.5, 6, 1, "fragmented"),
-    (2, 8, 1.5, 4, 1.25, "fragmented"),  # neither by itself
-    (1, 8, 0.5, 6.5, 0.5, "fill the device"),
-    (0.0625, 8, 0, 7.5, 0.125, "fill the device"),  # under a fiftieth
-    (0.0625, 8, 0.0625, 7.5, 0.0625, "fill the device"),
-    (0.0625, 8, 0, 7.5, 0.1875, "fragmented"),
-    (0.0625, 8, 0.125, 7.5, 0.125, "fragmented"),
-    (1, 8, 1.5, 6, 0.5, "is free"),
-    (1, 8, 1, 6, 0, "fill the device"),
-    (1, 8, 1.5, 5.5, 1, "is free"),
-    (0.0625, 8, 0.125, 7.5, 0, "fill the device"),
-    (0.0625, 8, 0.1875, 7.5, 0, "is free"),
-    (1, 6, 0, 8, 0.5, "fill the device"),  # more than the device has
-)
-WORDS = ("huge", "something else", "fragmented", "is free", "fill the device")
-# of threads in which people ask for help
-REAL = (
-    (22 / 1024, 23.65, 0.0108, 22.9, 194.87 / 1024, "fill the device"),
-    (2.16, 79.1, 1.63, 68.16, 3.49, "fragmented"),
-    (3.15, 39.56, 6.8, 31.66, 4.11, "fragmented"),
-    (10, 24, 9, 6, 8.5, "fragmented"),
-    (0.75, 83.05, 0.137, 21.92, 0.779, "something else holds 60.2 GiB"),
-    (20 / 1024, 79.19, 78.67, 4 / 1024, 16 / 1024, "is free"),
-    (30.29, 10.74, 3.69, 6.1, 0.387, "huge"),
-    (18.56, 47.37, 17.6, 25.54, 1.52, "fragmented"),
-)
-
-
-def text_of(size):
-    """Write an error text with these sizes."""
-    return (
-        f"Tried to allocate {size['asked']} GiB. GPU 0 has a total capacity of"
-        f" {size['device']} GiB of which {size['free']} GiB is free. Of the"
-        f" allocated memory {size['tensors']} GiB is allocated by PyTorch, and"
-        f" {size['unused']} GiB is reserved by PyTorch but unallocated."
+def test_these_lines_are_a_checkpoint(
+    snippet, size=64, dtype=torch.float32, needs=True, auto=False
+):
+    run = after(snippet, *MODEL, "by-hand")
+    batch = torch.randn(size, 8, dtype=dtype, requires_grad=needs)
+    ways = (
+        run.Checkpoint.apply,
+        partial(checkpoint, use_reentrant=False),
+        lambda block, x: block(x),
     )
+    found = [through(run, way, batch, auto) for way in ways]
+    (ours, only_inputs), (real, _), (plain, no_inputs) = found
 
-
-def test_judge_compares_the_sizes(snippet, verdicts=VERDICTS):
-    judge = after(snippet, *READ).judge
-
-    for *sizes, verdict in verdicts:
-        found = judge(text_of(dict(zip(SIZES, sizes, strict=True))))
-        assert verdict in found, sizes
-        assert sum(word in found for word in WORDS) == 1
-
-
-def test_judge_compares_the_sizes__also_in_threads(snippet):
-    test_judge_compares_the_sizes(snippet, REAL)
+    assert only_inputs
+    assert not no_inputs
+    assert equal(ours, real)
+    assert equal(ours, plain)
+    assert all(each.any() for each in ours)
 
 
 @pytest.mark.parametrize(
-    "times", [0.25, 32], ids=["a quarter as large", "32 times as large"]
+    ("size", "dtype"),
+    [(1, torch.float32), (7, torch.float64), (512, torch.bfloat16)],
 )
-def test_judge_compares_the_sizes__also_on_a_device(snippet, times):
-    scaled = [
-        (*(size * times for size in sizes), verdict.partition(" holds")[0])
-        for *sizes, verdict in VERDICTS
-    ]
-    test_judge_compares_the_sizes(snippet, scaled)
+def test_these_lines_are_a_checkpoint__also_for(snippet, size, dtype):
+    test_these_lines_are_a_checkpoint(snippet, size, dtype)
 
 
 @edits(
-    ("asked > device / 2:", "asked > device:"),
-    ("asked > device / 2:", "asked >= device / 2:"),
-    ("other > device / 4:", "other > device / 2:"),
-    ("other > device / 4:", "other > tensors:"),
-    ("device - free - tensors", "device - tensors"),
-    ("max(asked, device / 50)", "asked"),
-    ("max(asked, device / 50)", "device / 50"),
-    ("free > needed >= unused:", "free > needed:"),
-    ("free > needed >= unused:", "free >= needed >= unused:"),
-    ("one at a time", "free + unused > needed", "max(free, unused) > needed"),
-    ("free + unused > needed", "free + unused >= needed"),
+    ("if more is kept", "backward(x)", "backward(x, x + 1)"),
+    (
+        "with other random numbers",
+        "torch.set_rng_state(ctx.random)",
+        "torch.rand(1)",
+    ),
+    ("twice as large", "y.backward(gradient)", "y.backward(2 * gradient)"),
+    ("cut off", "return None, x.grad", "return None, None"),
 )
-def test_judge_compares_the_sizes__but_not(snippet, fails, old, new):
-    """Ignore what was asked for, or shift a bound or a sum, and some texts get
-    another answer.
+def test_these_lines_are_a_checkpoint__but_not(snippet, fails, old, new):
+    """Without line 5, dropout draws other numbers; the other edits keep more,
+    or pass on other gradients.
     """
-    fails(test_judge_compares_the_sizes, snippet.edit(old, new))
+    fails(test_these_lines_are_a_checkpoint, snippet.edit(old, new))
 
 
-@pytest.mark.cuda
-def test_the_text_of_cuda_is_read(snippet):
-    run = after(snippet, *READ, "on-cuda")
-
-    found = run.gigabytes(run.cuda_text)
-    assert found["asked"] == 2**50 * 4 / 2**30
-    total = torch.cuda.get_device_properties(0).total_memory / 2**30
-    assert found["device"] == pytest.approx(total, rel=0.01)
+def test_these_lines_are_a_checkpoint__ends_for_a_batch(snippet, fails):
+    """If the input requires no gradients, as a batch: the blocks get none."""
+    inputs = 64, torch.float32, False
+    fails(test_these_lines_are_a_checkpoint, snippet, *inputs)
 
 
-@pytest.mark.cuda
-def test_the_text_of_cuda_is_read__but_not_of_another_size(snippet, fails):
-    """Here only half as much is asked for."""
-    edited = snippet.edit("torch.empty(2**50,", "torch.empty(2**49,")
-    fails(test_the_text_of_cuda_is_read, edited)
+def test_these_lines_are_a_checkpoint__ends_under_autocast(snippet, fails):
+    """Under `autocast`: line 6 runs after it has ended, in `float32`."""
+    inputs = 64, torch.float32, True, True
+    fails(test_these_lines_are_a_checkpoint, snippet, *inputs)
 
 
 # What goes wrong
 
 
 def test_without_a_graph_depth_is_free(snippet):
-    run = after(snippet, *COUNTED, "no-graph")
+    run = after(snippet, *MODEL, "no-graph")
     counts_the_bytes(run)
 
     assert set(run.forward_peaks) == {"enable_grad", "no_grad"}
@@ -881,203 +528,3 @@ def test_recomputed_batchnorm_counts_twice__but_not(snippet, fails, old, new):
     with `momentum=0.0`, the statistics stay.
     """
     fails(test_recomputed_batchnorm_counts_twice, snippet.edit(old, new))
-
-
-WRONG = (*MODEL, "failing", "one-pass", "retry-wrong", "compared")
-
-
-def test_a_failed_backward_leaves_gradients(snippet):
-    run = after(snippet, *WRONG)
-    full = [len(each._backward_hooks) for each in run.model.blocks]
-    assert full == [0, 0, 0, 1, 0, 0, 0, 0]
-    ratios = [a / b for a, b in zip(run.retried, run.rights, strict=True)]
-
-    assert ratios[:3] == pytest.approx([1, 1, 1], rel=1e-4)
-    assert ratios[4:] == pytest.approx([2, 2, 2, 2], rel=1e-4)
-    model, _, *batch = run.fresh()
-    model.blocks[3].register_full_backward_hook(run.Full())
-    with pytest.raises(torch.OutOfMemoryError):
-        run.one_pass(model, *batch)
-    before, behind = model.blocks[:3], model.blocks[4:]
-    assert all(each.grad is None for each in before.parameters())
-    assert all(each.grad is not None for each in behind.parameters())
-    once = [each.grad.clone() for each in behind.parameters()]
-    run.one_pass(model, *batch)
-    assert equal([2 * each for each in once], gradients(behind))
-    assert all(each.grad is not None for each in before.parameters())
-
-
-@edits(
-    (
-        "emptied",
-        "        one_pass(model, inp",
-        "        model.zero_grad()\n        one_pass(model, inp",
-    ),
-    (
-        "a third try",
-        "for _ in range(2):\n    try",
-        "for _ in range(3):\n    try",
-    ),
-    (
-        "one block before",
-        "blocks[3].register_full_backward_hook(Full())\nfor _",
-        "blocks[2].register_full_backward_hook(Full())\nfor _",
-    ),
-    (
-        "in the last block",
-        "blocks[3].register_full_backward_hook(Full())\nfor _",
-        "blocks[7].register_full_backward_hook(Full())\nfor _",
-    ),
-)
-def test_a_failed_backward_leaves_gradients__but_not(snippet, fails, old, new):
-    """After `zero_grad()`, nothing is doubled; a third try, or an error in
-    another block, gives other numbers.
-    """
-    fails(test_a_failed_backward_leaves_gradients, snippet.edit(old, new))
-
-
-RIGHT = (*MODEL, "failing", "retry-right")
-
-
-def test_step_can_be_tried_again(snippet, place=3, parts=1, fails_at=1):
-    with no_error():
-        run = after(snippet, *RIGHT)
-    assert (run.parts, run.failed) == (2, False)
-    for kind in (optim.SGD, optim.AdamW):
-        found = []
-        for fails_first in (True, False):
-            model, optimizer, *batch = run.fresh(kind)
-            full = run.Full()
-            full.calls = 1 - fails_at
-            model.blocks[place].register_full_backward_hook(full)
-            if fails_first:
-                with pytest.raises(torch.OutOfMemoryError):
-                    run.step(model, optimizer, *batch, parts)
-            full.calls = 1
-            torch.manual_seed(2)
-            run.step(model, optimizer, *batch, parts=2)
-            found.append(gradients(model))
-        assert equal(*found)
-
-
-@pytest.mark.parametrize(
-    ("place", "parts", "fails_at"),
-    [(1, 1, 1), (7, 1, 1), (3, 4, 3)],
-    ids=["block 1", "block 7", "the third of four parts"],
-)
-def test_step_can_be_tried_again__also_in(snippet, place, parts, fails_at):
-    test_step_can_be_tried_again(snippet, place, parts, fails_at)
-
-
-@pytest.mark.parametrize("times", [2, 4], ids="{} failures".format)
-def test_step_can_be_tried_again__also_after(snippet, times):
-    run = after(snippet, *RIGHT)
-    found = []
-    for failures in (times, 0):
-        model, optimizer, *batch = run.fresh()
-        for _ in range(failures):
-            full = run.Full()
-            handle = model.blocks[3].register_full_backward_hook(full)
-            with pytest.raises(torch.OutOfMemoryError):
-                run.step(model, optimizer, *batch)
-            handle.remove()
-        torch.manual_seed(2)
-        run.step(model, optimizer, *batch, parts=2)
-        found.append(gradients(model))
-        assert all(each.any() for each in found[-1])
-    assert equal(*found)
-
-
-@edits(
-    ("without a reset", "    optimizer.zero_grad()\n", ""),
-    ("a reset that keeps", "optimizer.zero_grad()", "model.head.zero_grad()"),
-    ("no second try", "for parts in (1, 2):", "for parts in (1,):"),
-    ("the whole again", "for parts in (1, 2):", "for parts in (1, 1):"),
-)
-def test_step_can_be_tried_again__but_not(snippet, fails, old, new):
-    """Without a second try, there is no step; tried whole again, it is not in
-    two parts; without the reset, gradients stay.
-    """
-    fails(test_step_can_be_tried_again, snippet.edit(old, new))
-
-
-def test_a_failed_try_leaves_more(snippet, before=0, mode="train"):
-    run = after(snippet, *MODEL, "failing")
-    model, optimizer, *batch = run.fresh()
-    norm = torch.nn.BatchNorm1d(128)
-    model.blocks[before].layers.append(norm)
-    getattr(model, mode)()
-    model.blocks[3].register_full_backward_hook(run.Full())
-    state = torch.get_rng_state()
-    with pytest.raises(torch.OutOfMemoryError):
-        run.step(model, optimizer, *batch)
-
-    assert norm.num_batches_tracked == 1
-    assert norm.running_mean.any()
-    assert not torch.get_rng_state().equal(state)
-
-
-@pytest.mark.parametrize("block", [3, 7])
-def test_a_failed_try_leaves_more__also_in_blocks(snippet, block):
-    test_a_failed_try_leaves_more(snippet, block)
-
-
-def test_a_failed_try_leaves_more__ends_in_evaluation(snippet, fails):
-    """In evaluation mode: BatchNorm counts no batches."""
-    fails(test_a_failed_try_leaves_more, snippet, 0, "eval")
-
-
-def test_a_failed_try_leaves_more__but_not_without_dropout(snippet, fails):
-    """Without dropout, no random numbers are drawn, so the generator is where
-    it was.
-    """
-    edited = snippet.edit("nn.Dropout(0.1)", "nn.Identity()")
-    fails(test_a_failed_try_leaves_more, edited)
-
-
-def test_half_a_state_is_a_keyerror(snippet, place=0, average=2):
-    run = after(snippet, *MODEL)
-    model, optimizer, *batch = run.fresh()
-    zeros, calls = torch.zeros_like, []
-
-    def full(*args, **options):
-        calls.append(1)
-        # each parameter gets its first average, then its second
-        if len(calls) == 2 * place + average:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return zeros(*args, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch, "zeros_like", full)
-        with pytest.raises(torch.OutOfMemoryError):
-            run.step(model, optimizer, *batch)
-    missing = {1: "exp_avg", 2: "exp_avg_sq"}[average]
-    for _ in range(2):
-        with pytest.raises(KeyError, match=rf"^'{missing}'$"):
-            run.step(model, optimizer, *batch)
-
-
-@pytest.mark.parametrize("parameter", [0, 1, 17])
-def test_half_a_state_is_a_keyerror__also_before_both_averages_of_parameters(
-    snippet, parameter
-):
-    test_half_a_state_is_a_keyerror(snippet, parameter, 1)
-
-
-@edits(
-    (
-        "of another optimizer",
-        "=torch.optim.AdamW, **",
-        "=torch.optim.RMSprop, **",
-    ),
-    (
-        "with a new state",
-        "    optimizer.zero_grad()\n",
-        "    optimizer.zero_grad()\n    optimizer.state.clear()\n",
-    ),
-)
-def test_half_a_state_is_a_keyerror__but_not(snippet, fails, old, new):
-    """RMSprop's error names another average, `square_avg`; after
-    `state.clear()`, a step makes a new state.
-    """
-    fails(test_half_a_state_is_a_keyerror, snippet.edit(old, new), 0, 1)
