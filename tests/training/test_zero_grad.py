@@ -431,11 +431,11 @@ def test_at_a_low_rate_it_looks_good__but_not(snippet, old, new, fails):
 NEW = "new_model(optim.AdamW)"
 RESET = "    optimizer.zero_grad()\n    optimizer.step()\n"
 OPTIONS = (
+    "optim.AdamW",
     "optim.SGD",
     "optim.SGD, momentum=0.9, weight_decay=0.1",
     "optim.Adam",
     "optim.Adam, weight_decay=0.1",
-    "optim.AdamW",
 )
 
 
