@@ -527,9 +527,12 @@ def test_a_common_seed_loses_nothing(snippet, workers=2, persistent=True):
         run.same.epoch.fill_(number)
         orders[number] = [*run.same][::6]
     assert len({*map(tuple, orders.values())}) == 24  # of four files
+    epochs = {}
     for epoch in (1, 2):
         run.same.epoch.fill_(epoch)
-        found = list(loader)
+        epochs[epoch] = list(loader)
+    del loader  # ends its workers, before a test fails
+    for epoch, found in epochs.items():
         assert sorted(found) == ALL
         # Workers take turns, and each reads its files one after the other.
         count = max(workers, 1)

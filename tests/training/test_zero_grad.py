@@ -166,6 +166,7 @@ def test_no_reset_is_a_momentum_of_one__also_at(snippet, rate):
 
 def test_no_reset_is_a_momentum_of_one__also_in_what_the_page_draws(snippet):
     run = snippet.only("receipts", "train", "two-runs").after("two-runs")
+    assert len(run.runs["no reset"]) == 40
     at, total = run.new_model()[0].weight[0].detach(), 0
     for _, gradient, prices, _ in run.runs["no reset"]:
         errors = run.bought @ at[:, None] - run.totals
@@ -192,14 +193,14 @@ def test_no_reset_is_a_momentum_of_one__but_not_after_a_reset(snippet, fails):
     fails(test_no_reset_is_a_momentum_of_one, edited)
 
 
-def left_by(reset, kind, set_to_none, make, graph):
+def left_by(reset, kind, how, make, graph):
     """Return what a reset of some parameters leaves in the `.grad` of all."""
     torch.manual_seed(0)
     parameters = [*make().parameters()]
     loss = sum(each.square().sum() for each in parameters)
     loss.backward(create_graph=graph)
     gradients = [each.grad for each in parameters]
-    reset(kind(parameters[1:3], lr=0.1), set_to_none)
+    reset(kind(parameters[1:3], lr=0.1), *how)
     return [
         (str(each.grad), each.grad is before)
         for each, before in zip(parameters, gradients, strict=True)
@@ -213,10 +214,10 @@ def test_seven_lines_are_zero_grad(snippet, make=IN_PART, graph=False):
     run = snippet.only("receipts", "train", "by-hand").after("by-hand")
 
     for kind in (optim.SGD, optim.AdamW, optim.LBFGS):
-        for none in (True, False):
+        for how in ((), (True,), (False,)):
             ways = (run.zero_grad, kind.zero_grad)
             ours, real = (
-                left_by(reset, kind, none, make, graph) for reset in ways
+                left_by(reset, kind, how, make, graph) for reset in ways
             )
             assert ours == real
 
@@ -303,6 +304,13 @@ def test_zeros_move_the_closed_shop__also_at(snippet, rate):
     test_zeros_move_the_closed_shop(snippet, lr=rate)
 
 
+def test_zeros_move_the_closed_shop__also_a_single_weight(snippet):
+    cells = snippet.only("receipts", "goes-on")
+    assert cells.after("goes-on").weight == 2.5  # 2 + 0.25 * 0.5 * 4
+    edited = cells.edit("in (False, True)", "in (True, True)")
+    assert edited.after("goes-on").weight == 2
+
+
 @edits(
     (
         "None both times",
@@ -355,6 +363,7 @@ def test_none_frees_the_forward_pass__also_with(snippet, dtype):
 
 def test_none_frees_the_forward_pass__also_what_the_page_prints(snippet):
     run = snippet.only("receipts", "train", "places").after("places")
+    assert len(run.bytes_held) == 6
     for (place, none), found in run.bytes_held.items():
         freed = none and place != BEFORE, none and place == AFTER
         assert found == tuple(0 if each else 8 for each in freed)
@@ -443,8 +452,9 @@ def test_between_nothing_is_learned(snippet, options=OPTIONS):
     cells = snippet.only("receipts", "train", "between")
     for each in options:
         run = cells.edit(NEW, f"new_model({each})").after("between")
-        assert torch.equal(run.model.weight, run.before)
-        assert run.before is not run.model.weight
+        start, _ = run.new_model()
+        assert torch.equal(run.before, start.weight)
+        assert torch.equal(run.model.weight, start.weight)
 
 
 @edits(
@@ -471,6 +481,9 @@ def test_an_optimizer_resets_its_own(snippet):
     cells = snippet.only("receipts", "left-out", "reset-all")
     run = cells.after("left-out")
     assert has(run.model.parameters())
+    torch.manual_seed(0)
+    _, head = nn.Linear(2, 2), nn.Linear(2, 1)
+    assert not torch.equal(run.head.weight, head.weight)
     run.optimizer.zero_grad()
     assert grads(run.head) == [None, None]
     assert has(run.body.parameters())
