@@ -22,7 +22,6 @@ for number, season in enumerate(["winter", "spring", "autumn", "summer"]):
     lines = "".join(f"{each}\n" for each in degrees)
     (folder / f"{number}_{season}.log").write_text(lines)
 paths = sorted(folder.glob("*.log"))
-two = {"num_workers": 2, "multiprocessing_context": "fork"}
 
 
 # %% do-this
@@ -39,6 +38,7 @@ class Logs(IterableDataset):
 
 
 # %% read
+two = {"num_workers": 2, "multiprocessing_context": "fork"}
 loader = DataLoader(Logs(paths), batch_size=4, **two)
 batches = [batch.tolist() for batch in loader]
 print(*batches, sep="\n")

@@ -32,7 +32,7 @@ ALL = [float(each) for each in range(24)]
 
 def after(snippet, *names):
     """Run some cells of a snippet, and those that all need, once."""
-    needed = {"files", "do-this", *names}
+    needed = {"files", "do-this", "read", *names}
     cells = [name for name in snippet.cells() if name in needed]
     return programs.after(snippet, *cells)
 
@@ -75,7 +75,7 @@ def shares(run, paths, workers):
 
 
 def test_a_shared_stream_comes_once(snippet, processes=1):
-    run = after(snippet, "read")
+    run = after(snippet)
     assert sorted(chain(*run.batches)) == ALL
     assert {len(each) for each in run.batches} == {4}
 
@@ -141,7 +141,7 @@ def as_lists(batches):
 
 
 def test_nine_lines_are_a_loader(snippet, slow=False, in_order=True):
-    run = after(snippet, "read", "by-hand", "compare")
+    run = after(snippet, "by-hand", "compare")
 
     assert run.ours == run.batches
     for size in (5, 16):
@@ -267,7 +267,7 @@ def test_a_buffer_swaps__also_for(snippet, size):
 
 
 def test_a_buffer_swaps__also_in_what_the_page_shows(snippet):
-    run = after(snippet, "read", "shuffled", "shuffled-read", "buffers")
+    run = after(snippet, "shuffled", "shuffled-read", "buffers")
     assert sorted(chain(*run.mixed)) == ALL
     assert [len(each) for each in run.mixed] == [4] * 6
     assert run.mixed != run.batches
