@@ -102,6 +102,13 @@ def test_a_shared_stream_comes_once__also_of_long_and_empty_files(
         assert sorted(found) == expected
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_shared_stream_comes_once__also_by_lines(snippet, workers):
+    run = after(snippet, "lines")
+    found = load(run.Lines(run.paths[3]), workers, batch_size=None)
+    assert sorted(found) == ALL[18:]
+
+
 @edits(
     ("in steps of 2", SHARE, "self.paths[first::2]"),
     ("without the first", SHARE, "self.paths[first + 1::step]"),
@@ -526,6 +533,7 @@ def test_a_common_seed_loses_nothing(snippet, workers=2, persistent=True):
     start = {"num_workers": workers, **FORK} if workers else {}
     loader = DataLoader(run.same, None, **start, persistent_workers=persistent)
 
+    assert run.lost(run.same) == 0
     orders = {}
     for number in range(100):
         run.same.epoch.fill_(number)
