@@ -1,56 +1,19 @@
 """
-Write a stream
-==============
+IterableDataset: read a stream
+==============================
 
 Lines of logs as samples: shared out to workers, shuffled, and counted.
 """
-
-# %% do-this
-import torch
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
-
-
-class Logs(IterableDataset):
-    def __init__(self, paths):
-        self.paths = paths
-
-    def __iter__(self):
-        for path in share(self.paths):
-            with path.open() as lines:
-                yield from map(float, lines)
-
-
-# %% share
-def share(files):
-    info = get_worker_info()  # None in the main process
-    if info is None:
-        return files
-    return files[info.id :: info.num_workers]
-
-
-# %% shuffled
-class Shuffled(IterableDataset):
-    def __init__(self, stream, size):
-        self.stream, self.size = stream, size
-
-    def __iter__(self):
-        held = []
-        for sample in self.stream:
-            if len(held) == self.size:
-                place = torch.randint(self.size, ())
-                yield held[place]
-                held[place] = sample
-            else:
-                held.append(sample)
-        for place in torch.randperm(len(held)):
-            yield held[place]
-
 
 # %% files
 import atexit
 import shutil
 import tempfile
+from itertools import islice
 from pathlib import Path
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 folder = Path(tempfile.mkdtemp())
 atexit.register(shutil.rmtree, folder)  # when the program ends
@@ -58,27 +21,45 @@ for number, season in enumerate(["winter", "spring", "autumn", "summer"]):
     degrees = range(6 * number, 6 * number + 6)
     lines = "".join(f"{each}\n" for each in degrees)
     (folder / f"{number}_{season}.log").write_text(lines)
-
-# %% loader
 paths = sorted(folder.glob("*.log"))
-fork = {"num_workers": 2, "multiprocessing_context": "fork"}
-torch.manual_seed(0)
 
-loader = DataLoader(Shuffled(Logs(paths), size=4), batch_size=4, **fork)
+
+# %% do-this
+class Logs(IterableDataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __iter__(self):
+        worker = get_worker_info()  # None in the main process
+        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        for path in self.paths[first::step]:
+            with path.open() as lines:
+                yield from map(float, lines)
+
 
 # %% read
+two = {"num_workers": 2, "multiprocessing_context": "fork"}
+loader = DataLoader(Logs(paths), batch_size=4, **two)
 batches = [batch.tolist() for batch in loader]
 print(*batches, sep="\n")
 
 
-# %% who-reads-what
-class Told(IterableDataset):
-    def __init__(self, stream):
-        self.stream = stream
+# %% by-hand
+def load(streams, batch_size, drop_last=False):
+    workers = [iter(stream) for stream in streams]  # 1
+    while workers:
+        for worker in [*workers]:  # 2
+            batch = [*islice(worker, batch_size)]  # 3
+            if len(batch) < (batch_size if drop_last else 1):  # 4
+                workers.remove(worker)
+            else:
+                yield torch.tensor(batch)
 
-    def __iter__(self):
-        for sample in self.stream:
-            yield sample, get_worker_info().id
+
+# %% compare
+shares = Logs(paths[0::2]), Logs(paths[1::2])
+ours = [batch.tolist() for batch in load(shares, batch_size=4)]
+print("the batches of the loader:", ours == batches)
 
 
 # %% repeated
@@ -90,25 +71,34 @@ class Unshared(Logs):
                 yield from map(float, lines)
 
 
-# %% both-ways
-readers = {}
-for stream in (Unshared(paths), Logs(paths)):
-    pairs = DataLoader(Told(stream), batch_size=None, **fork)
-    readers[type(stream).__name__] = sorted(pairs)
-    print(type(stream).__name__, "gives", len([*pairs]), "samples")
+repeated = [*DataLoader(Unshared(paths), batch_size=8, **two)]
+for batch in repeated:
+    print(batch.tolist())
 
-# %% readers-drawn
-import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(2, 1, figsize=(7, 3), layout="constrained")
-for ax, (name, pairs) in zip(axes, readers.items(), strict=True):
-    for degrees, worker in pairs:
-        color = ("#0072B2", "#D55E00")[worker]
-        ax.text(degrees, -worker, f"{degrees:.0f}", color=color, ha="center")
-    ax.set(title=f"{name}: what each worker reads", xlim=(-1, 24))
-    ax.set(yticks=(0, -1), yticklabels=("worker 0", "worker 1"))
-    ax.set(xticks=[], ylim=(-1.5, 1))
-plt.show()
+# %% shuffled
+class Shuffled(IterableDataset):
+    def __init__(self, stream, size):
+        self.stream, self.size = stream, size
+
+    def __iter__(self):
+        held = []
+        for sample in self.stream:
+            if len(held) < self.size:
+                held.append(sample)
+            else:
+                place = torch.randint(self.size, ())
+                yield held[place]
+                held[place] = sample
+        for place in torch.randperm(len(held)):
+            yield held[place]
+
+
+# %% shuffled-read
+torch.manual_seed(0)
+loader = DataLoader(Shuffled(Logs(paths), size=4), batch_size=4, **two)
+mixed = [batch.tolist() for batch in loader]
+print(*mixed, sep="\n")
 
 # %% buffers
 torch.manual_seed(0)
@@ -139,37 +129,29 @@ for attempt in (
         print(f"{type(error).__name__}: {error}")
 
 
-# %% with-a-length
+# %% counted
 class Counted(Logs):
     def __len__(self):
         return 24
 
 
-# %% more-batches
-counted = DataLoader(Counted(paths), batch_size=8, **fork)
+counted = DataLoader(Counted(paths), batch_size=8, **two)
 length, given = len(counted), [len(batch) for batch in counted]
-print(length, given)
-
-
-# %% last-batches
-def sizes(workers, batch_size, drop_last):
-    start = fork if workers else {}
-    loader = DataLoader(Logs(paths), batch_size, drop_last=drop_last, **start)
-    return [len(batch) for batch in loader]
-
+print("len:", length, "batches of", given)
 
 # %% dropped
 dropped = {}
 for batch_size in (8, 16):
-    for workers in (0, 2):
-        both = [sizes(workers, batch_size, drop) for drop in (False, True)]
-        dropped[batch_size, workers] = sum(both[0]) - sum(both[1])
-        print(f"batch_size {batch_size}, {workers} workers:", *both)
+    for name, workers in {"no workers": {}, "two workers": two}.items():
+        options = {"batch_size": batch_size, "drop_last": True, **workers}
+        loader = DataLoader(Logs(paths), **options)
+        dropped[batch_size, name] = [len(batch) for batch in loader]
+        print(f"batch_size {batch_size}, {name}:", dropped[batch_size, name])
 
 
 # %% ranks
 def read_by(rank, count):  # what one of several processes reads
-    return [*DataLoader(Logs(paths[rank::count]), 4, **fork)]
+    return [*DataLoader(Logs(paths[rank::count]), batch_size=4, **two)]
 
 
 by_process = [read_by(rank, 3) for rank in range(3)]
@@ -177,8 +159,6 @@ for rank, batches in enumerate(by_process):
     print(f"rank {rank}:", [batch.tolist() for batch in batches])
 
 # %% as-many
-from itertools import islice
-
 steps = 2  # what each process has at least
 as_many = [len([*islice(batches, steps)]) for batches in by_process]
 print(as_many)
@@ -191,12 +171,12 @@ class Once(IterableDataset):
         self.samples = iter(samples)
 
     def __iter__(self):
-        return self.samples
+        return iter(self.samples)
 
 
-loader = DataLoader(Once(range(6)), batch_size=3)
-twice = [[batch.tolist() for batch in loader] for epoch in range(2)]
-print(*twice, sep="\n")
+loader = DataLoader(Once([20, 21, 22, 23]), batch_size=2)
+for epoch in range(2):
+    print("epoch", epoch, [batch.tolist() for batch in loader])
 
 
 # %% own-order
@@ -221,12 +201,43 @@ class SameOrder(Logs):
 
 # %% orders
 def lost(stream):
-    return 24 - len({*DataLoader(stream, batch_size=None, **fork)})
+    return 24 - len({*DataLoader(stream, batch_size=None, **two)})
 
 
 torch.manual_seed(1)
-own, same, firsts = OwnOrder(paths), SameOrder(paths), []
+own, same = OwnOrder(paths), SameOrder(paths)
 for epoch in (1, 2, 3):
     same.epoch.fill_(epoch)
-    firsts.append([*same][::6])
-    print(f"lost: {lost(own)} or {lost(same)}, order {firsts[-1]}")
+    print(f"OwnOrder loses {lost(own)} lines, SameOrder {lost(same)}")
+
+# %% three-workers
+streams = [Logs(paths[worker::3]) for worker in range(3)]
+for batch in load(streams, batch_size=4, drop_last=True):
+    print(batch.tolist())
+
+
+# %% lines
+class Lines(IterableDataset):
+    def __init__(self, path):
+        self.path = path
+
+    def __iter__(self):
+        worker = get_worker_info()
+        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        with self.path.open() as lines:
+            yield from map(float, islice(lines, first, None, step))
+
+
+# %% lines-checked
+for workers in (0, 1, 2):
+    start = {**two, "num_workers": workers} if workers else {}
+    found = sorted(DataLoader(Lines(paths[3]), batch_size=None, **start))
+    again = len([*DataLoader(Lines(paths[3]), batch_size=None, **start)])
+    if found != [18, 19, 20, 21, 22, 23]:
+        print(f"With {workers} workers, these lines came: {found}")
+        break
+    if again != 6:
+        print(f"In the second epoch, {again} lines came.")
+        break
+else:
+    print("Right: each of the six lines comes once, whoever reads it.")

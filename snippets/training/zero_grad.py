@@ -1,6 +1,6 @@
 """
-Reset the gradients
-===================
+zero_grad(): when to call it, and why
+=====================================
 
 Where zero_grad belongs, and what None does that zeros do not.
 """
@@ -10,7 +10,6 @@ import torch
 from torch import nn, optim
 from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_
-from torch.nn.utils import parameters_to_vector as vector
 
 torch.manual_seed(0)
 bought = 2 * torch.rand(60, 2)  # kilograms of apples and of pears
@@ -28,38 +27,49 @@ for _ in range(100):
 
 print("apples, pears:", [round(p, 3) for p in model.weight[0].tolist()])
 
+# %% added
+weight = torch.tensor(1.0, requires_grad=True)
+for _ in range(3):
+    ((weight - 3) ** 2).backward()
+    print(weight.grad.item())
 
-# %% new-model
+
+# %% train
 def new_model(kind=optim.SGD, seed=1, lr=0.2, **options):
     torch.manual_seed(seed)
     model = nn.Linear(2, 1, bias=False)
     return model, kind(model.parameters(), lr=lr, **options)
 
 
-def reset(optimizer, here, place, **how):
-    if here == place:
-        optimizer.zero_grad(**how)
+def held(model):  # the bytes of all gradients
+    found = [p.grad for p in model.parameters() if p.grad is not None]
+    return sum(gradient.nbytes for gradient in found)
 
 
-# %% train
-def train(place, model, optimizer, steps=100):
+def train(model, optimizer, place, steps=100, **how):
     seen = []
     for _ in range(steps):
-        reset(optimizer, "before the forward pass", place)
+        if place == "before the forward pass":
+            optimizer.zero_grad(**how)
         loss = F.mse_loss(model(bought), totals)
-        reset(optimizer, "before backward", place)
+        in_forward = held(model)
+        if place == "before backward":
+            optimizer.zero_grad(**how)
         loss.backward()
-        gradients = vector([p.grad for p in model.parameters()])
+        gradient = model.weight.grad[0].clone()
         optimizer.step()
-        reset(optimizer, "after step", place)
-        seen.append((loss.item(), gradients, vector(model.parameters())))
+        if place == "after step":
+            optimizer.zero_grad(**how)
+        prices = model.weight[0].detach().clone()
+        bytes_held = in_forward, held(model)
+        seen.append((loss.item(), gradient, prices, bytes_held))
     return seen
 
 
 # %% two-runs
 runs = {
-    name: train(place, *new_model(lr=0.1), steps=40)
-    for name, place in [("no reset", "nowhere"), ("reset", "before backward")]
+    name: train(*new_model(lr=0.1), place, steps=40)
+    for name, place in [("no reset", "nowhere"), ("reset", "after step")]
 }
 
 # %% two-runs-drawn
@@ -68,8 +78,8 @@ import matplotlib.pyplot as plt
 figure, (left, right) = plt.subplots(1, 2, figsize=(7.5, 3.2))
 styles = [("#D55E00", "--"), ("#0072B2", "-")]
 for (name, run), (color, line) in zip(runs.items(), styles, strict=True):
-    gradients = torch.stack([gradients for _, gradients, _ in run])
-    prices = torch.stack([prices for _, _, prices in run]).detach()
+    gradients = torch.stack([gradient for _, gradient, _, _ in run])
+    prices = torch.stack([prices for _, _, prices, _ in run])
     left.plot(gradients[:, 0], line, color=color, marker=".", label=name)
     right.plot(*prices.T, line, color=color, marker=".", label=name)
 right.plot(3, 2, "k*", markersize=12, label="the prices")
@@ -81,109 +91,59 @@ figure.suptitle("Forty steps with a reset and without")
 figure.tight_layout()
 plt.show()
 
-# %% two-losses
-model, optimizer = new_model()
-first = F.mse_loss(model(bought[:20]), totals[:20])
-second = F.mse_loss(model(bought[20:]), totals[20:])
 
-first.backward()
-print("first:", model.weight.grad)
-second.backward()
-print("both: ", model.weight.grad)
-
-
-# %% loss-of
-def loss_of(shop, optimizer, set_to_none):
-    def closure():
-        optimizer.zero_grad(set_to_none=set_to_none)
-        loss = F.mse_loss(shop(bought), totals)
-        loss.backward()
-        return loss
-
-    return closure
+# %% by-hand
+def zero_grad(optimizer, set_to_none=True):
+    for group in optimizer.param_groups:
+        for p in group["params"]:  # 1
+            if set_to_none:
+                p.grad = None  # 2
+            elif p.grad is not None:  # 3
+                p.grad.zero_()  # 4
 
 
-# %% east-is-closed
-def two_shops(kind, set_to_none, **options):
+# %% compare
+for reset in (zero_grad, optim.SGD.zero_grad):
+    model, optimizer = new_model()
+    for set_to_none in (False, True):
+        F.mse_loss(model(bought), totals).backward()
+        reset(optimizer, set_to_none)
+        print(reset.__qualname__, model.weight.grad)
+
+
+# %% closed-shop
+def moved(kind, set_to_none, lr=0.1, **options):
     torch.manual_seed(0)
-    east, west = nn.Linear(2, 1), nn.Linear(2, 1)
-    parameters = [*east.parameters(), *west.parameters()]
-    optimizer, seen = kind(parameters, **options), []
-    for shop in (east, west):
-        optimizer.step(loss_of(shop, optimizer, set_to_none))
-        seen.append(vector(east.parameters()))
-    return seen
+    shops = nn.ModuleList([nn.Linear(2, 1), nn.Linear(2, 1)])
+    optimizer = kind(shops.parameters(), lr=lr, **options)
+    for shop in shops:  # in the second step, the first shop is closed
+        before = shops[0].weight.detach().clone()
+        optimizer.zero_grad(set_to_none)
+        F.mse_loss(shop(bought), totals).backward()
+        optimizer.step()
+    return (shops[0].weight - before).abs().max().item()
 
 
-# %% five-optimizers
+# %% optimizers
 kinds = {
     "SGD": (optim.SGD, {}),
     "SGD, momentum": (optim.SGD, {"momentum": 0.9}),
     "SGD, weight decay": (optim.SGD, {"weight_decay": 0.1}),
+    "Adam": (optim.Adam, {}),
     "AdamW": (optim.AdamW, {}),
-    "LBFGS": (optim.LBFGS, {"max_iter": 3}),
 }
-
-
-def moved(name, set_to_none):
-    kind, options = kinds[name]
-    before, after = two_shops(kind, set_to_none, lr=0.1, **options)
-    return (after - before).abs().max().item()
-
-
-# %% five-optimizers-tabulated
-import pandas as pd
-
-rows = {
-    name: {
-        "None": round(moved(name, set_to_none=True), 4),
-        "zeros": round(moved(name, set_to_none=False), 4),
-    }
-    for name in kinds
-}
-pd.DataFrame.from_dict(rows, orient="index")
-
-
-# %% held
-def held(model):
-    found = [p.grad for p in model.parameters() if p.grad is not None]
-    return sum(gradient.nbytes for gradient in found)
-
-
-def bytes_held(place, model, optimizer, **how):
-    for _ in range(2):
-        reset(optimizer, "before the forward pass", place, **how)
-        loss = model(torch.ones(1, model.in_features)).sum()
-        in_forward = held(model)
-        reset(optimizer, "before backward", place, **how)
-        loss.backward()
-        optimizer.step()
-        reset(optimizer, "after step", place, **how)
-    return in_forward, held(model)
-
+for name, (kind, options) in kinds.items():
+    none, zeros = (moved(kind, each, **options) for each in (True, False))
+    print(f"{name:18} None {none:.4f}   zeros {zeros:.4f}")
 
 # %% places
-def big_model():
-    model = nn.Linear(1000, 1000)
-    return model, optim.SGD(model.parameters(), lr=0.001)
-
-
-where = {
-    "None, before the forward pass": ("before the forward pass", True),
-    "None, before backward": ("before backward", True),
-    "None, after step": ("after step", True),
-    "zeros, after step": ("after step", False),
-}
-
-# %% places-tabulated
-import pandas as pd
-
-rows = {}
-for name, (place, none) in where.items():
-    counted = bytes_held(place, *big_model(), set_to_none=none)
-    columns = ("in the forward pass", "after the step")
-    rows[name] = dict(zip(columns, counted, strict=True))
-pd.DataFrame.from_dict(rows, orient="index")
+places = ("before the forward pass", "before backward", "after step")
+bytes_held = {}
+for place in places:
+    for none in (True, False):
+        *_, last = train(*new_model(), place, 2, set_to_none=none)
+        bytes_held[place, none] = last[-1]
+        print(f"{'None' if none else 'zeros':6}{place:24}", *last[-1])
 
 # %% forgotten
 # Wrong on purpose: do not copy.
@@ -197,36 +157,19 @@ for _ in range(100):
 
 print("every tenth loss:", losses[::10])
 
-
 # %% settled
 settings = [(optim.SGD, 0.1), (optim.SGD, 0.3)]
 settings += [(optim.AdamW, 0.1), (optim.AdamW, 0.01)]
 
 
-def settled(place, kind, lr, seed=1):
-    seen = train(place, *new_model(kind, seed, lr))
-    losses = torch.tensor([loss for loss, _, _ in seen])
-    return losses[50:].mean()
+def settled(kind, lr, place, seed=1):
+    seen = train(*new_model(kind, seed, lr), place)
+    return sum(loss for loss, *_ in seen[-50:]) / 50
 
 
-# %% spread
-def spread(kind, lr, seeds=(1, 2, 3)):
-    right = [settled("before backward", kind, lr, seed) for seed in seeds]
-    wrong = [settled("nowhere", kind, lr, seed) for seed in seeds]
-    return max(right), min(wrong)
-
-
-# %% settled-tabulated
-import pandas as pd
-
-rows = {}
 for kind, lr in settings:
-    right, wrong = spread(kind, lr)
-    rows[f"{kind.__name__}, rate {lr}"] = {
-        "reset, highest of 3": f"{right:.2g}",
-        "no reset, lowest of 3": f"{wrong:.2g}",
-    }
-pd.DataFrame.from_dict(rows, orient="index")
+    right, wrong = (settled(kind, lr, each) for each in (places[0], "nowhere"))
+    print(f"{kind.__name__:5} {lr:4}  {right:6.3f}  without: {wrong:6.3f}")
 
 # %% between
 # Wrong on purpose: do not copy.
@@ -250,12 +193,13 @@ for _ in range(4):
     optimizer.zero_grad()
     F.mse_loss(model(bought), totals).backward()
     optimizer.step()
-    lengths = [layer.weight.grad.norm().item() for layer in (body, head)]
-    print("body, head:", [round(length, 1) for length in lengths])
+    norms = [layer.weight.grad.norm().item() for layer in (body, head)]
+    print("body, head:", [round(norm, 1) for norm in norms])
 
 # %% reset-all
+clip_grad_norm_(model.parameters(), max_norm=1.0)
+print("head.weight, clipped:", round(head.weight.grad.norm().item(), 2))
 model.zero_grad()
-
 print("body, head:", [body.weight.grad, head.weight.grad])
 
 # %% two-optimizers
@@ -271,11 +215,6 @@ for_generator.zero_grad()
 print("generator:", generator.weight.grad)
 print("judge:", judge.weight.grad)
 
-# %% judge-reset
-for_judge.zero_grad()
-
-print("judge:", judge.weight.grad)
-
 # %% read-none
 model, optimizer = new_model()
 F.mse_loss(model(bought), totals).backward()
@@ -286,47 +225,68 @@ try:
     print(model.weight.grad.norm())
 except AttributeError as error:
     print(error)
+print(clip_grad_norm_(model.parameters(), max_norm=1.0))
 
 # %% read-in-time
 F.mse_loss(model(bought), totals).backward()
-length = clip_grad_norm_(model.parameters(), max_norm=1.0)
+print(model.weight.grad.norm())
 optimizer.step()
 
-print("length before clipping:", round(length.item(), 2))
-
-
 # %% keep
-def keep(set_to_none):
-    model, optimizer = new_model()
-    F.mse_loss(model(bought), totals).backward()
-    kept = model.weight.grad
-    before = kept.clone()
-    optimizer.zero_grad(set_to_none=set_to_none)
-    return before, kept
+model, optimizer = new_model()
+F.mse_loss(model(bought), totals).backward()
+kept, copied = model.weight.grad, model.weight.grad.clone()
+print("kept:   ", kept)
 
-
-print("None: ", *keep(set_to_none=True))
-print("zeros:", *keep(set_to_none=False))
-
-
-# %% nesterov
-def step_changes(**options):
-    model, optimizer = new_model(momentum=0.9, nesterov=True, **options)
-    F.mse_loss(model(bought), totals).backward()
-    before = model.weight.grad.clone()
-    optimizer.step()
-    return before, model.weight.grad
-
-
-print("before and after step:", *step_changes(foreach=True))
+# %% kept-changes
+clip_grad_norm_(model.parameters(), max_norm=1.0)
+print("clipped:", kept)
+optimizer.zero_grad(set_to_none=False)
+print("zeros:  ", kept)
+print("copied: ", copied)
 
 # %% not-parameters
 model, optimizer = new_model()
-receipts = bought.clone().requires_grad_()
+receipts = bought[:1].clone().requires_grad_()
 predictions = model(receipts)
 predictions.retain_grad()
 predictions.sum().backward()
 for each in (optimizer, model):
     each.zero_grad()
 
-print(receipts.grad[0], predictions.grad[0])
+print("weight:     ", model.weight.grad)
+print("receipts:   ", receipts.grad)
+print("predictions:", predictions.grad)
+
+# %% goes-on
+weight = nn.Parameter(torch.tensor(1.0))
+optimizer = optim.SGD([weight], lr=0.25, momentum=0.5)
+((weight - 3) ** 2).backward()
+optimizer.step()
+print(weight.item())
+for set_to_none in (False, True):
+    optimizer.zero_grad(set_to_none)
+    optimizer.step()
+    print(weight.item())
+
+
+# %% norms
+def gradient_norms(model):
+    named = model.named_parameters()
+    return {n: p.grad.norm().item() for n, p in named if p.grad is not None}
+
+
+# %% norms-checked
+model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+model[0].requires_grad_(False)
+F.mse_loss(model(bought), totals).backward()
+found = gradient_norms(model)
+model.zero_grad()
+if gradient_norms(model) != {}:
+    print("After zero_grad(), there should be no norms at all.")
+elif set(found) != {"1.weight", "1.bias"}:
+    print(f"The second layer has a weight and a bias, but {list(found)} came.")
+elif not all(isinstance(norm, float) for norm in found.values()):
+    print("Each norm should be a number of Python, which is easy to log.")
+else:
+    print("Right: parameters without a gradient are left out.")
