@@ -47,6 +47,8 @@ def elsewhere(ask):
 
 def test_the_setting_is_for_all_threads(snippet):
     ask = torch.get_float32_matmul_precision
+    snippet.after("switch")
+    assert elsewhere(ask) == "high"
     asked = "torch.get_float32_matmul_precision()"
     edited = snippet.edit("torch.cdist(points, points)", asked)
     assert after(edited, "every-digit").distances == "highest"
@@ -59,6 +61,11 @@ def test_the_setting_is_for_all_threads(snippet):
 
 
 @edits(
+    (
+        "another word",
+        'precision("high")\nprint("now',
+        'precision("medium")\nprint("',
+    ),
     ("the first line", '("highest")\npoints', '("high")\npoints'),
     (
         "the last line",
@@ -69,8 +76,8 @@ def test_the_setting_is_for_all_threads(snippet):
 def test_the_setting_is_for_all_threads__but_not_without(
     snippet, fails, old, new
 ):
-    """Without the first line, the distances are computed at `"high"`; without
-    the last one, other threads see `"highest"`.
+    """Other threads see `"medium"` if you set that, and `"highest"` without the
+    last line; without the line before, the distances are computed at `"high"`.
     """
     fails(test_the_setting_is_for_all_threads, snippet.edit(old, new))
 
