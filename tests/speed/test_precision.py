@@ -76,8 +76,9 @@ def test_the_setting_is_for_all_threads(snippet):
 def test_the_setting_is_for_all_threads__but_not_without(
     snippet, fails, old, new
 ):
-    """Other threads see `"medium"` if you set that, and `"highest"` without the
-    last line; without the line before, the distances are computed at `"high"`.
+    """Other threads see `"medium"` if you set that, and `"highest"` without
+    the last line; without the one before, the distances are computed at
+    `"high"`.
     """
     fails(test_the_setting_is_for_all_threads, snippet.edit(old, new))
 
