@@ -59,6 +59,11 @@ def test_the_head_learns_alone(snippet):
     learned = changed(run.model.head, before.model.head.state_dict())
     assert learned == {"weight", "bias"}
     assert run.optimizer.state[run.model.head.weight]["step"] == 20
+    again = brief(snippet, "replace", "fit")
+    again.fit(again.model, again.optimizer, (run.letters, run.labels), 20)
+    assert not changed(run.model, again.model.state_dict())
+    learning = [p.requires_grad for p in run.model.parameters()]
+    assert learning == [False] * 8 + [True] * 2
 
 
 LEARNS = "  # this layer learns\noptimizer = optim.AdamW("
@@ -81,11 +86,12 @@ STILL = "    model.body.eval()  # BatchNorm and dropout hold still\n"
     ),
     ("the weight alone", HEAD, f"{LEARNS}[model.head.weight]"),
     ("the bias alone", HEAD, f"{LEARNS}[model.head.bias]"),
+    ("nothing frozen", "model.requires_grad_(False)  # freeze all", "# all"),
     ("not loaded", "model.load_state_dict(trained)  # or", "pass  # or"),
 )
 def test_the_head_learns_alone__but_not_with(snippet, old, new, fails):
     """Unfrozen and in the optimizer, the body changes too; the others change
-    its buffers, miss parts of the head, or do not load.
+    its buffers, miss parts of the head, do not freeze, or do not load.
     """
     fails(test_the_head_learns_alone, snippet.edit(old, new))
 
@@ -450,6 +456,9 @@ def test_the_frozen_body_beats_scratch(snippet, way=SCRATCH):
     assert run.ways[SCRATCH] == {"rates": [0.01] * 4, **run.scratch}
     for model, _ in run.runs[FROZEN]:
         assert not changed(model.body, body_of(run.trained))
+        assert model.body[0].weight.grad is None
+        assert model.head.out_features == 5
+    assert run.fine_tune(0, [0.0])[1] == run.runs[FROZEN][0][1][:1]
     for model, _ in run.runs[SCRATCH]:
         assert model.body[1].num_batches_tracked == 20
     model, curve = run.runs[FROZEN][0]
