@@ -1,38 +1,22 @@
 """
-Choose the precision of products
-================================
+TF32: set_float32_matmul_precision
+==================================
 
 What torch.set_float32_matmul_precision changes, and how many digits it costs.
 """
 
-# %% imports
-import contextlib
-import warnings
-
+# %% switch
 import torch
 
-# %% switch
 print("before:", torch.get_float32_matmul_precision())
 torch.set_float32_matmul_precision("high")
 print("now:", torch.get_float32_matmul_precision())
 
-
-# %% all-digits
-@contextlib.contextmanager
-def all_digits():
-    _ = torch.backends.cuda.matmul.allow_tf32  # an error if names are mixed
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-with all_digits():
-    inside = torch.get_float32_matmul_precision()
-
-print(inside, torch.get_float32_matmul_precision())
+# %% every-digit
+torch.set_float32_matmul_precision("highest")
+points = torch.rand(100, 2)
+distances = torch.cdist(points, points)
+torch.set_float32_matmul_precision("high")
 
 
 # %% rounded
@@ -46,7 +30,7 @@ for bits in (23, 10, 7):
     print(bits, "bits:", rounded(torch.tensor([273.15, 0.1]), bits).tolist())
 
 
-# %% relative-error
+# %% errors
 def relative_error(bits, summands):
     a, b = torch.randn(64, summands), torch.randn(summands, 64)
     right = a.double() @ b.double()
@@ -54,7 +38,6 @@ def relative_error(bits, summands):
     return (error.square().sum() / right.square().sum()).sqrt().item()
 
 
-# %% errors
 torch.manual_seed(0)
 torch.set_float32_matmul_precision("highest")  # this computes in float32
 summands = [4, 16, 64, 256, 1024, 4096]
@@ -104,6 +87,8 @@ for bits in (23, 10, 7):
 
 # %% another-word
 # Wrong on purpose: do not copy.
+import warnings
+
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     torch.set_float32_matmul_precision("tf32")
@@ -113,7 +98,8 @@ print(torch.get_float32_matmul_precision())
 
 # %% mixed
 # Wrong on purpose: do not copy.
-torch.backends.cuda.matmul.fp32_precision = "tf32"
+torch.set_float32_matmul_precision("highest")  # sets both names
+torch.backends.cuda.matmul.fp32_precision = "tf32"  # sets only the new one
 try:
     print(torch.backends.cuda.matmul.allow_tf32)
 except RuntimeError as error:
@@ -147,49 +133,52 @@ torch.backends.cudnn.allow_tf32 = True
 
 print("products, convolutions:", all_off)
 
-
-# %% unchanged
-def unchanged(word):
-    torch.set_float32_matmul_precision(word)
-    torch.manual_seed(0)
-    a, b, c = torch.randn(3, 64, 64)
-    return {
-        "float64": a.double() @ b.double(),
-        "bfloat16": a.bfloat16() @ b.bfloat16(),
-        "float16": a.half() @ b.half(),
-        "elementwise": a * b + c,
-        "softmax": a.softmax(1),
-    }
-
-
-# %% words
-results = {word: unchanged(word) for word in ("medium", "high", "highest")}
-for name in results["highest"]:
-    print(
-        name, {w: round(r[name].sum().item(), 3) for w, r in results.items()}
-    )
-
-
-# %% on-the-cpu
-def off_by(word):
-    torch.manual_seed(0)
-    a, b = torch.randn(2, 256, 256)
-    torch.set_float32_matmul_precision(word)
-    product, right = a @ b, a.double() @ b.double()
-    error = (product - right).square().sum() / right.square().sum()
-    return product.dtype, error.sqrt().item()
-
-
-for word in ("high", "medium", "highest"):
-    dtype, error = off_by(word)
-    print(word, dtype, f"off by {error:.1%}")
-
 # %% on-cuda
 if torch.cuda.is_available():
     kelvin = 273.15 + torch.rand(512, 512, device="cuda")
     one = torch.eye(512, device="cuda")
-    with all_digits():
-        exact = kelvin @ one
-        torch.set_float32_matmul_precision("high")
-        fewer = kelvin @ one
+    torch.set_float32_matmul_precision("highest")
+    exact = kelvin @ one
+    torch.set_float32_matmul_precision("high")
+    fewer = kelvin @ one
+    torch.set_float32_matmul_precision("highest")
     print(kelvin[0, 0].item(), exact[0, 0].item(), fewer[0, 0].item())
+
+# %% apart
+here, there = rounded(torch.tensor([3000.7, 2999.5]), 10)
+print(here.item(), there.item(), (here - there).item())
+
+# %% all-digits
+from contextlib import contextmanager
+
+
+@contextmanager
+def all_digits():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+# %% all-digits-checked
+from contextlib import suppress
+
+torch.set_float32_matmul_precision("medium")
+with all_digits():
+    inside = torch.get_float32_matmul_precision()
+ended = torch.get_float32_matmul_precision()
+with suppress(ValueError), all_digits():
+    raise ValueError
+failed = torch.get_float32_matmul_precision()
+if inside != "highest":
+    print(f"Inside the block, the setting is {inside}.")
+elif ended != "medium":
+    print(f"It was medium before the block, and is {ended} after it.")
+elif failed != "medium":
+    print(f"After an error in the block, the setting is {failed}.")
+else:
+    print(
+        "Right: highest inside, and medium again after it and after an error."
+    )

@@ -1,13 +1,11 @@
 """
-Fine-tune a model
-=================
+Fine-tune a model: freeze layers, replace the head
+==================================================
 
 A reader of digits learns letters: a new head, a frozen body, two rates.
 """
 
-# %% characters
-from copy import deepcopy
-
+# %% pretrained
 import torch
 from torch import nn, optim
 from torch.nn import functional as F
@@ -18,7 +16,6 @@ ROWS = {  # each character has five rows of three bits
 }
 
 
-# %% draw
 def draw(kind, each, seed):
     torch.manual_seed(seed)
     rows = [[int(row) for row in shape] for shape in ROWS[kind].split()]
@@ -32,19 +29,6 @@ def draw(kind, each, seed):
     return pictures, labels
 
 
-# %% drawn
-import matplotlib.pyplot as plt
-
-figure, panels = plt.subplots(2, 5, figsize=(6, 2.7), layout="constrained")
-for row, kind in zip(panels, ROWS, strict=True):
-    for axes, picture in zip(row, draw(kind, 1, seed=4)[0], strict=False):
-        axes.imshow(picture[0], cmap="gray", vmin=-2.5, vmax=2.5)
-        axes.set_axis_off()
-figure.suptitle("Five digits of the first task, and the letters A C E H L")
-plt.show()
-
-
-# %% reader
 class Reader(nn.Module):
     def __init__(self, classes):
         super().__init__()
@@ -58,27 +42,34 @@ class Reader(nn.Module):
         return self.head(self.body(pictures))
 
 
-# %% pretrain
-pictures, labels = draw("digits", 60, seed=0)
+digits, names = draw("digits", 60, seed=0)
 torch.manual_seed(1)
 model = Reader(classes=10)
 optimizer = optim.AdamW(model.parameters(), lr=0.01)
 for _ in range(100):
     some = torch.randint(600, (32,))
     optimizer.zero_grad()
-    F.cross_entropy(model(pictures[some]), labels[some]).backward()
+    F.cross_entropy(model(digits[some]), names[some]).backward()
     optimizer.step()
 trained = model.state_dict()
+
+letters, labels = draw("letters", 3, seed=0)
+unseen = draw("letters", 30, seed=99)
 
 # %% replace
 model = Reader(classes=10)  # as it was trained
 model.load_state_dict(trained)  # or torch.load("digits.pt")
-model.requires_grad_(False)  # freeze all,
-model.head = nn.Linear(model.head.in_features, 5)  # then replace the head,
-optimizer = optim.AdamW(model.head.parameters(), lr=0.03)  # then this
+model.requires_grad_(False)  # freeze all of it
+model.head = nn.Linear(model.head.in_features, 5)  # this layer learns
+optimizer = optim.AdamW(model.head.parameters(), lr=0.03)
 
-learning = sum(p.numel() for p in model.parameters() if p.requires_grad)
-print(learning, "of", sum(p.numel() for p in model.parameters()))
+# %% train-the-head
+for _ in range(20):
+    model.train()
+    model.body.eval()  # BatchNorm and dropout hold still
+    optimizer.zero_grad()
+    F.cross_entropy(model(letters), labels).backward()
+    optimizer.step()
 
 
 # %% fit
@@ -87,13 +78,12 @@ def fit(model, optimizer, data, steps, still=True):
     for _ in range(steps):
         model.train()
         if still:
-            model.body.eval()  # BatchNorm and dropout hold still
+            model.body.eval()
         optimizer.zero_grad()
         F.cross_entropy(model(pictures), labels).backward()
         optimizer.step()
 
 
-# %% accuracy
 def accuracy(model, data):
     pictures, labels = data
     model.eval()
@@ -102,21 +92,28 @@ def accuracy(model, data):
     return (guesses == labels).double().mean().item()
 
 
-# %% train-the-head
-letters, unseen = draw("letters", 3, seed=0), draw("letters", 30, seed=99)
-fit(model, optimizer, letters, steps=20)
-
 print(f"right: {accuracy(model, unseen):.2f}")
 
 # %% unfreeze
 model.body.requires_grad_(True)
 optimizer.add_param_group({"params": model.body.parameters(), "lr": 0.001})
-fit(model, optimizer, letters, steps=20)
+fit(model, optimizer, (letters, labels), steps=20)
 
 print(f"right: {accuracy(model, unseen):.2f}")
 
+# %% drawn
+import matplotlib.pyplot as plt
 
-# %% fine-tune
+figure, panels = plt.subplots(2, 5, figsize=(6, 2.7), layout="constrained")
+for row, kind in zip(panels, ROWS, strict=True):
+    for axes, picture in zip(row, draw(kind, 1, seed=4)[0], strict=False):
+        axes.imshow(picture[0], cmap="gray", vmin=-2.5, vmax=2.5)
+        axes.set_axis_off()
+figure.suptitle("Five digits of the first task, and the letters A C E H L")
+plt.show()
+
+
+# %% ways
 def fine_tune(seed, rates, rate=0.03, loaded=True, still=True):
     torch.manual_seed(seed)
     model, curve = Reader(10), []
@@ -125,14 +122,14 @@ def fine_tune(seed, rates, rate=0.03, loaded=True, still=True):
     model.head = nn.Linear(32, 5)
     groups = [{"params": part.parameters()} for part in model.children()]
     optimizer, few = optim.AdamW(groups, lr=rate), draw("letters", 3, seed)
-    for optimizer.param_groups[0]["lr"] in rates:
-        model.body.requires_grad_(optimizer.param_groups[0]["lr"] > 0)
+    for body_rate in rates:
+        optimizer.param_groups[0]["lr"] = body_rate
+        model.body.requires_grad_(body_rate > 0)
         fit(model, optimizer, few, 5, still)
         curve.append(accuracy(model, unseen))
     return model, curve
 
 
-# %% digits-again
 def digits_again(model):
     again = Reader(10)
     again.load_state_dict(trained)
@@ -140,11 +137,11 @@ def digits_again(model):
     return accuracy(again, draw("digits", 30, seed=1))
 
 
-# %% ways
 scratch = {"rate": 0.01, "loaded": False, "still": False}
 ways = {
     "from scratch": {"rates": [0.01] * 4, **scratch},
     "frozen body": {"rates": [0.0] * 4},
+    "frozen, but without eval()": {"rates": [0.0] * 4, "still": False},
     "then the body at 0.001": {"rates": [0.0, 0.0, 0.001, 0.001]},
     "then the body at 0.03": {"rates": [0.0, 0.0, 0.03, 0.03]},
 }
@@ -152,33 +149,28 @@ runs = {
     name: [fine_tune(seed, **way) for seed in (0, 1, 2)]
     for name, way in ways.items()
 }
+print("                           letters  digits")
+for name, results in runs.items():
+    new = sum(curve[-1] for _, curve in results) / 3
+    old = sum(digits_again(model) for model, _ in results) / 3
+    print(f"{name:26} {new:7.0%} {old:7.0%}")
 
 # %% ways-drawn
 import matplotlib.pyplot as plt
 
-figure, (left, right) = plt.subplots(
-    1, 2, sharey=True, figsize=(7.5, 4), layout="constrained"
-)
-colors = ["k", "#0072B2", "#009E73", "#D55E00"]
-steps = range(5, 21, 5)
-for place, (name, results) in enumerate(runs.items()):
-    curves = torch.tensor([curve for _, curve in results])
-    style = {"color": colors[place], "label": name}
-    left.plot(steps, curves.mean(dim=0), "o-", **style)
-    if place:
-        again = [digits_again(model) for model, _ in results]
-        right.plot([place] * 3, again, "o", color=colors[place])
-left.set(xlabel="steps", ylabel="share that is right", xticks=steps)
-left.set_title("new letters, mean of three runs")
-right.set(title="digits after 20 steps, each run", xticks=[], xlim=(0.5, 3.5))
-left.set_ylim(0, 1)
-handles = left.get_legend_handles_labels()
-figure.legend(*handles, loc="outside lower center", ncols=2)
-figure.suptitle("Four ways to learn letters, three runs each")
+figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+colors = ["k", "#0072B2", "#56B4E9", "#009E73", "#D55E00"]
+for color, (name, results) in zip(colors, runs.items(), strict=True):
+    curve = torch.tensor([curve for _, curve in results]).mean(dim=0)
+    axes.plot(range(5, 21, 5), curve, "o-", color=color, label=name)
+axes.set(xlabel="steps", ylabel="share of the letters that is right")
+axes.set(xticks=range(5, 21, 5), ylim=(0, 1))
+axes.set_title("Five ways to learn letters, mean of three runs")
+figure.legend(loc="outside lower center", ncols=2)
 plt.show()
 
 
-# %% saved-bytes
+# %% saved
 def saved_bytes(model, pictures):
     sizes = {}
 
@@ -193,7 +185,6 @@ def saved_bytes(model, pictures):
     return sum(sizes.values()), outputs
 
 
-# %% what-learns
 def saved_if(*learning):
     model = Reader(10)
     model.load_state_dict(trained)
@@ -203,18 +194,15 @@ def saved_if(*learning):
     return saved_bytes(model, unseen[0])[0]
 
 
-# %% saved
-import pandas as pd
-
 parts = {
-    "all": [""],
-    "head": ["head"],
-    "second convolution, head": ["body.4", "head"],
-    "first convolution": ["body.0"],
+    "the head": ["head"],
+    "the second convolution": ["body.4"],
+    "the first convolution": ["body.0"],
+    "everything": [""],
 }
-rows = {name: [saved_if(*learning)] for name, learning in parts.items()}
-
-pd.DataFrame.from_dict(rows, orient="index", columns=["bytes saved"])
+print("if this learns         bytes saved")
+for name, learning in parts.items():
+    print(f"{name:22} {saved_if(*learning):11,}")
 
 
 # %% new-reader
@@ -236,8 +224,8 @@ def features_of(model):
 # %% moving-body
 # Wrong on purpose: do not copy.
 model, optimizer = new_reader()
-weights, before = deepcopy(model.body[0].weight), features_of(model)
-fit(model, optimizer, letters, steps=20, still=False)
+weights, before = model.body[0].weight.detach().clone(), features_of(model)
+fit(model, optimizer, (letters, labels), steps=20, still=False)
 moved = features_of(model)
 
 print("weights moved by", (model.body[0].weight - weights).abs().max().item())
@@ -245,7 +233,7 @@ print(before[0, :4], moved[0, :4], sep="\n")
 
 # %% still-body
 model, optimizer = new_reader()
-fit(model, optimizer, letters, steps=20)
+fit(model, optimizer, (letters, labels), steps=20)
 stayed = features_of(model)
 
 print(before[0, :4], stayed[0, :4], sep="\n")
@@ -269,7 +257,7 @@ model.head = nn.Linear(32, 5)
 model.requires_grad_(False)
 message = "no error"
 try:
-    F.cross_entropy(model(letters[0]), letters[1]).backward()
+    F.cross_entropy(model(letters), labels).backward()
 except RuntimeError as error:
     message = str(error)
 
@@ -279,43 +267,55 @@ print(message)
 # Wrong on purpose: do not copy.
 model, optimizer = new_reader()
 model.body.requires_grad_(True)
-weights, sizes = deepcopy(model.body[0].weight), []
+weights, sizes = model.body[0].weight.detach().clone(), []
 for _ in range(3):
-    fit(model, optimizer, letters, steps=1)
+    fit(model, optimizer, (letters, labels), steps=1)
     sizes.append(model.body[0].weight.grad.abs().sum().item())
 
 print("weights moved by", (model.body[0].weight - weights).abs().max().item())
 print("sizes of its gradient:", [round(size, 1) for size in sizes])
 
-# %% other-classes
-# Wrong on purpose: do not copy.
-model = Reader(classes=5)
-message = "no error"
-try:
-    model.load_state_dict(trained, strict=False)
-except RuntimeError as error:
-    message = str(error)
+# %% features-once
+model, optimizer = new_reader()
+with torch.no_grad():
+    features = model.body.eval()(letters)  # once
+for _ in range(20):
+    optimizer.zero_grad()
+    F.cross_entropy(model.head(features), labels).backward()
+    optimizer.step()
 
-print(message)
+print(f"right: {accuracy(model, unseen):.2f}")
+
+# %% counted
+model, optimizer = new_reader()
+counted = model.body[1].num_batches_tracked
+before = counted.item()
+model.requires_grad_(False).train()
+with torch.no_grad():
+    for _ in range(3):
+        model(letters)
+print(counted.item() - before)
 
 
 # %% all-but
-def all_but(model, head):  # such as all_but(model, "fc")
+def all_but(model, head):
     own = {id(p) for p in model.get_submodule(head).parameters()}
     return [p for p in model.parameters() if id(p) not in own]
 
 
-body = all_but(model, "head")
-
-print(sum(p.numel() for p in body))
-
-# %% features-once
-model, optimizer = new_reader()
-with torch.no_grad():
-    features = model.body.eval()(letters[0])  # once
-for _ in range(20):
-    optimizer.zero_grad()
-    F.cross_entropy(model.head(features), letters[1]).backward()
-    optimizer.step()
-
-print(f"right: {accuracy(model, unseen):.2f}")
+# %% all-but-checked
+layers = {"fc": nn.Linear(3, 5), "fc2": nn.Linear(3, 3)}
+whole = nn.ModuleDict(layers)
+whole.token = nn.Parameter(torch.zeros(3))
+rest = list(all_but(whole, "fc"))
+found = {id(p) for p in rest}
+if found & {id(p) for p in whole["fc"].parameters()}:
+    print("The head's own parameters are in the list.")
+elif id(whole["fc2"].bias) not in found:
+    print("The layer fc2 is missing, but it isn't the head.")
+elif id(whole.token) not in found:
+    print("A parameter that belongs to no layer is missing.")
+elif len(rest) != 3:
+    print("Each parameter should be in the list once.")
+else:
+    print("Right: three parameters, and the head's are not among them.")
