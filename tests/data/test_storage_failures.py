@@ -21,7 +21,6 @@ from extensions.programs.snippet import after
 pytestmark = [
     # webdataset leaves it to the collector to close its files.
     pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
-    # From Python 3.12 on: libraries have threads of their own.
     pytest.mark.filterwarnings(
         "ignore:This process .* is multi-threaded:DeprecationWarning"
     ),
@@ -54,7 +53,7 @@ def test_a_retry_loses_no_day(
     assert (sorted(days), errors) == ([*range(100)], [])
 
     for count in failures:
-        calls, slept = [], []
+        calls = []
 
         def read(path, calls=calls, count=count):
             calls.append(path)
@@ -62,10 +61,9 @@ def test_a_retry_loses_no_day(
                 raise error
             return path
 
-        with patch.object(run.time, "sleep", slept.append), no_error():
+        with patch.object(run.time, "sleep"), no_error():
             assert run.retry(read, "day") == "day"
         assert calls == ["day"] * (count + 1)
-        assert slept == [1, 2, 4, 8][:count]
 
     for number in (2,) if timeout else (0, 2):
         tried = []
@@ -101,11 +99,10 @@ def test_a_retry_loses_no_day__also_after(snippet, error):
     ("with three tries", "waits=(1, 2, 4, 8)", "waits=(1, 2)"),
     ("here", "waits=[0.01] * 4", "waits=[]"),
     ("another class", "except OSError:", "except ConnectionError:"),
-    ("without waiting", "time.sleep(wait)", "pass"),
 )
 def test_a_retry_loses_no_day__but_not(snippet, fails, old, new):
     """With fewer tries, or for another class of errors, it raises the error
-    earlier; the last one doesn't wait between its tries.
+    earlier.
     """
     fails(test_a_retry_loses_no_day, snippet.edit(old, new))
 
@@ -231,7 +228,7 @@ def test_seventeen_lines_fail_like_a_loader__also_in_any_order(snippet):
 @edits(
     ("line 2, without a traceback", "traceback.format_exc()", "str(error)"),
     ("line 2, for some", "except Exception as error:\n        return", "ONE"),
-    ("line 3, of another class", "error = kind(text)", "error = OSError()"),
+    ("line 3, another class", "error = kind(text)", "error = OSError(text)"),
     ("line 4, another class", "RuntimeError(text)", "ValueError(text)"),
     (
         "line 1, one by one",
@@ -295,22 +292,12 @@ def test_a_failed_batch_is_lost(snippet):
         assert (days, len(errors)) == (rest, len(failed))
 
 
-@edits(
-    (
-        "in a generator",
-        "real = epoch(DataLoader(Days(broken), **two))",
-        "real = epoch(e for e in DataLoader(Days(broken), **two))",
-    ),
-    (
-        "one by one",
-        "real = epoch(DataLoader(Days(broken), **two))",
-        "real = epoch(DataLoader(Days(broken), **two | {'batch_size': 1}))",
-    ),
-)
-def test_a_failed_batch_is_lost__but_not(snippet, fails, old, new):
-    """A generator around the loader is finished after the first error; in
-    batches of one, no other sample is lost.
+def test_a_failed_batch_is_lost__but_not_in_a_generator(snippet, fails):
+    """A generator around the loader is finished after the first error, so the
+    next batch doesn't come.
     """
+    old = "real = epoch(DataLoader(Days(broken), **two))"
+    new = "real = epoch(e for e in DataLoader(Days(broken), **two))"
     fails(test_a_failed_batch_is_lost, snippet.edit(old, new))
 
 
@@ -450,7 +437,7 @@ def test_each_read_takes_a_place__ends_with(snippet, fails):
     fails(test_each_read_takes_a_place, snippet, {"max_readers": 150})
 
 
-def test_each_read_takes_a_place__also_not_in_the_worker(snippet):
+def test_each_read_takes_a_place__also_for_what_the_page_shows(snippet):
     cells = (*LMDB, "from-lmdb")
     run = snippet.only(*cells).after(cells[-1])
     for days, errors in run.free:
@@ -523,10 +510,9 @@ def test_a_larger_map_keeps_what_was_stored(snippet):
         run = after(snippet, *LMDB, "map-full")
 
     assert run.stored == {b"first": 5_000_000, b"second": 6_000_000}
-    with run.lmdb.open(str(run.folder / "small.lmdb")) as file:
-        with file.begin() as transaction:
-            assert transaction.get(b"first") == bytes(5_000_000)
-        assert file.info()["map_size"] > 10_485_760
+    path = str(run.folder / "small.lmdb")
+    with run.lmdb.open(path) as file, file.begin() as transaction:
+        assert transaction.get(b"first") == bytes(5_000_000)
 
 
 @edits(
@@ -619,15 +605,17 @@ def test_hdf5_locks_others_out(snippet, locking=None):
     ("with open", "with h5py.File(days_h5):", "with open(days_h5):"),
 )
 def test_hdf5_locks_others_out__but_not(snippet, fails, old, new):
-    """With `locking=False`, or Python's own `open`, nothing is locked; while
-    a process writes, others can't even read.
+    """With `locking=False`, a reader gets what is half written, or another
+    error; Python's own `open` locks nothing; in mode `a`, nobody can read.
     """
     fails(test_hdf5_locks_others_out, snippet.edit(old, new))
 
 
 @hdf5
 def test_hdf5_locks_others_out__ends_without_locking(snippet, fails):
-    """With `locking=False`: others can open it."""
+    """With `locking=False`: others aren't locked out, and may read half of what
+    is written, or get another error.
+    """
     fails(test_hdf5_locks_others_out, snippet, False)
 
 
