@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from functools import partial
+from http.client import IncompleteRead
 from itertools import takewhile
 from types import MappingProxyType
 from unittest.mock import patch
@@ -114,11 +115,11 @@ def test_a_retry_loses_no_day__ends_after_five_failures(snippet, fails):
 
 @pytest.mark.parametrize(
     "error",
-    [FileNotFoundError("gone"), ValueError("cut off")],
-    ids=["a file that does not exist", "an error that is no OSError"],
+    [FileNotFoundError("gone"), IncompleteRead(b"half")],
+    ids=["a file that does not exist", "a download that breaks off"],
 )
 def test_a_retry_loses_no_day__ends_with(snippet, fails, error):
-    """With such an error: it is raised at once."""
+    """With an error of these classes: it is raised at once."""
     fails(test_a_retry_loses_no_day, snippet, error)
 
 
@@ -613,8 +614,8 @@ def test_hdf5_locks_others_out__but_not(snippet, fails, old, new):
 
 @hdf5
 def test_hdf5_locks_others_out__ends_without_locking(snippet, fails):
-    """With `locking=False`: others aren't locked out, and may read half of what
-    is written, or get another error.
+    """With `locking=False`: others get in, and may read what is half
+    written, or get another error.
     """
     fails(test_hdf5_locks_others_out, snippet, False)
 
