@@ -58,7 +58,7 @@ def epoch(batches):
         except StopIteration:
             break
         except Exception as error:  # go on, to count
-            errors.append(error)
+            errors.append(error.with_traceback(None))
     print(f"{len(days)} days, {len(set(days))} different")
     for error in errors[:1]:  # without the worker's traceback
         print(str(error).rpartition("\n ")[2].partition("\n")[2].strip())
