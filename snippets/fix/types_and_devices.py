@@ -90,6 +90,16 @@ except RuntimeError as error:
 
 inverted = ~mask
 
+# %% stft
+sound, window = torch.arange(2000.0).sin(), torch.hann_window(64)
+try:
+    torch.stft(sound, 64, window=window)
+except RuntimeError as error:
+    print(error)
+
+spectrum = torch.stft(sound, 64, window=window, return_complex=True)
+as_before = torch.view_as_real(spectrum)
+
 # %% arrays
 from torch.utils.data import DataLoader
 

@@ -1,5 +1,7 @@
 """The claims of docs/fix/types_and_devices.md."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -410,6 +412,30 @@ def test_tilde_inverts_a_mask__ends_with_integers(snippet, fails):
     -2: write `mask == 0`.
     """
     fails(test_tilde_inverts_a_mask, snippet, torch.tensor([1, 0, 1]))
+
+
+def test_stft_as_before(snippet, **options):
+    found = run_of(snippet, "stft")
+
+    given = {"input": found.sound, "n_fft": 64, "window": found.window}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is deprecated
+        before = torch.stft(**given, return_complex=False, **options)
+    after = torch.stft(**given, return_complex=True, **options)
+    assert torch.view_as_real(after).equal(before)
+    if not options:
+        assert found.as_before.equal(before)
+
+
+@pytest.mark.parametrize("name", ["normalized", "onesided", "center"])
+def test_stft_as_before__also_with(snippet, name):
+    test_stft_as_before(snippet, **{name: name == "normalized"})
+
+
+def test_stft_as_before__but_not_the_magnitudes(snippet, fails):
+    """`abs()` gives the magnitudes, without the last axis of 2."""
+    edited = snippet.edit("torch.view_as_real(spectrum)", "spectrum.abs()")
+    fails(test_stft_as_before, edited)
 
 
 def test_the_default_collate_makes_tensors(snippet, rows=None):
