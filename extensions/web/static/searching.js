@@ -75,10 +75,10 @@ window.siteSearch = (() => {
   // to the next: the name of its type, types of tensors, paths, addresses,
   // numbers.
   const DIFFERS =
-    /\b\w+(?:Error|Exception|Warning): |\btorch\.[\w.]+|(?:\w:)?[\w.~-]*[/\\][\w./\\-]*[/\\.][\w./\\-]*|0x\w+|\d+/g;
+    /\b\w+(?:Error|Exception|Warning): |\btorch\.(?:cuda\.)?(?:\w*Tensor|Size|b?float\d*|u?int\d+|half|long|bool)\b|(?:\w:)?[\w.~-]*[/\\][\w./\\-]*[/\\.][\w./\\-]*|0x\w+|\d+/g;
   const spoken = (text) => {
     const said = text.replace(DIFFERS, " ").toLowerCase();
-    return (said.match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? []).map(stemOf);
+    return (said.match(/[\p{L}_][\p{L}\p{N}_]*(?:\.[\p{L}_][\p{L}\p{N}_]*)*/gu) ?? []).map(stemOf);
   };
   const isFix = (page) => pages[page][0].startsWith("fix/");
   // A heading may quote several texts, between commas: not a word or two. On
