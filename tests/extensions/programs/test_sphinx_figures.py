@@ -60,8 +60,7 @@ def test_an_untitled_figure_is_an_error_at_its_line(plot):
 def test_neutral_colours_are_swapped_and_the_dark_blue_is_lightened():
     assert swapped("#D55E00") == (213 / 255, 94 / 255, 0, 1)
     assert swapped((0, 114 / 255, 178 / 255, 0.5)) > (0.1, 0.5, 0.7, 0.5)
-    assert swapped("black")[0] > 0.9
-    assert swapped("white")[0] < 0.1
+    assert swapped("black")[0] > 0.9 > 0.1 > swapped("white")[0]
     assert swapped((0, 0, 0, 0.5))[3] == 0.5
 
 
