@@ -271,8 +271,7 @@ print(conclusion(best, tries, LEAST, MOST))
 #
 # .. _each-size-is-tried-once:
 #
-# No size is tried twice, and from two samples on there are at most
-# 2 · log₂(the result) + 1 tries.
+# No size is tried twice, and there are at most 2 · log₂(the result) + 2 tries.
 #
 # .. _the-conclusion-may-be-not-here:
 #

@@ -232,7 +232,7 @@ plt.show()
 # .. _a-clear-winner-or-not-here:
 #
 # The title names the fastest exact way if the third quartile of its times is
-# below the first quartile of each other, otherwise "not here".
+# below the first quartile of every slower way, otherwise "not here".
 
 
 def verdict(times):

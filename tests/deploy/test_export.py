@@ -528,7 +528,18 @@ SPECIALIZED = "Could not extract specialized integer from data-dependent"
 GUARD = "Could not guard on data-dependent expression"
 
 
-def test_an_if_on_values_raises(snippet, functions=(int, float), strict=False):
+def one_if_large(x):
+    return 1.0 if x > 1 else 2.0
+
+
+def one_if_alike(x):
+    return 1.0 if len(x.unique()) == 1 else 2.0
+
+
+NEEDS = (int, float, one_if_large, one_if_alike)
+
+
+def test_an_if_on_values_raises(snippet, functions=NEEDS, strict=False):
     run = after(trimmed(snippet), *IF)
     assert GUARD in getattr(run, "refused", "")
     light = run.pixels[:3]
@@ -571,10 +582,25 @@ def test_an_if_on_values_raises__ends_with_item(snippet, fails):
     fails(test_an_if_on_values_raises, snippet, [torch.Tensor.item])
 
 
-@pytest.mark.parametrize("function", [int, float], ids=["int()", "float()"])
+@pytest.mark.parametrize(
+    "function",
+    [int, float, one_if_large],
+    ids=["int()", "float()", "if"],
+)
 def test_an_if_on_values_raises__ends_in_strict_mode(snippet, function, fails):
-    """With `strict=True`, `torch.export` takes `int()` and `float()`."""
+    """With `strict=True`, `torch.export` takes `int()` and `float()`, and an
+    `if` raises `Data-dependent branching`.
+    """
     fails(test_an_if_on_values_raises, snippet, [function], True)
+
+
+@pytest.mark.parametrize("compare", [torch.equal, torch.allclose])
+def test_an_if_on_values_raises__ends_with(snippet, compare, fails):
+    """`if torch.equal(a, b)` raises `aten.equal.default`, and `allclose`
+    likewise.
+    """
+    same = lambda x: 1.0 if compare(x, 2 * x) else 2.0  # noqa: E731
+    fails(test_an_if_on_values_raises, snippet, [same])
 
 
 WHERE = (*EXPORTED, "where")

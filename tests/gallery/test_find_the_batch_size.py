@@ -138,7 +138,9 @@ def test_each_size_is_tried_once(snippet):
         .edit("MOST = 2, 4096", "MOST = 2, 8")
         .after("search")
     )
-    for limit in range(2, 600):
+    for least, limit in [(1, each) for each in range(1, 600)] + [
+        (each, 99) for each in (2, 3, 98, 99)
+    ]:
         asked = []
 
         def counted(size, asked=asked, limit=limit):
@@ -146,9 +148,9 @@ def test_each_size_is_tried_once(snippet):
             return size <= limit
 
         with patch.dict(run.largest_batch.__globals__, fits=counted):
-            assert run.largest_batch(2, 600)[0] == limit
+            assert run.largest_batch(least, 600)[0] == limit
         assert len(asked) == len(set(asked))
-        assert len(asked) <= 2 * math.log2(limit) + 1
+        assert len(asked) <= 2 * math.log2(limit) + 2
 
     with patch.dict(run.largest_batch.__globals__, fits=lambda size: True):
         for least, most in ((1, 1), (3, 4), (3, 9)):

@@ -529,6 +529,18 @@ class Decoder(nn.Module):
         return self.layer(inputs, inputs)
 
 
+class Attention(nn.Module):
+    """Attention between the rows of its input."""
+
+    def __init__(self, dropout):
+        super().__init__()
+        self.layer = nn.MultiheadAttention(8, 2, dropout)
+
+    def forward(self, inputs):
+        """Return what the rows make of each other."""
+        return self.layer(inputs, inputs, inputs)[0]
+
+
 TRACKS = {"track_running_stats": True}
 SEQUENCE = (6, 4, 8)
 LISTENING = {
@@ -551,6 +563,7 @@ LISTENING = {
 TOLD = {
     "InstanceNorm1d": (lambda: nn.InstanceNorm1d(4, **TRACKS), SEQUENCE),
     "InstanceNorm2d": (lambda: nn.InstanceNorm2d(4, **TRACKS), (6, 4, 5, 5)),
+    "MultiheadAttention": (lambda: Attention(0.1), SEQUENCE),
     "RNN": (lambda: nn.RNN(8, 5, 2, dropout=0.5), SEQUENCE),
     "LSTM": (lambda: nn.LSTM(8, 5, 2, dropout=0.1), SEQUENCE),
     "GRU": (lambda: nn.GRU(8, 5, 3, dropout=0.5), SEQUENCE),
@@ -568,6 +581,7 @@ DEAF = {
     "Conv3d": (lambda: nn.Conv3d(4, 2, 3), (6, 4, 5, 5, 5)),
     "ReLU": (nn.ReLU, SEQUENCE),
     "GELU": (nn.GELU, SEQUENCE),
+    "attention": (lambda: Attention(0.0), SEQUENCE),
     "LSTM": (lambda: nn.LSTM(8, 5, 2), SEQUENCE),
     "GRU": (lambda: nn.GRU(8, 5, 2), SEQUENCE),
     "RNN": (lambda: nn.RNN(8, 5, 2), SEQUENCE),

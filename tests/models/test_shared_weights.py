@@ -343,6 +343,22 @@ def test_given_twice_it_moves_twice__ends_in_two_groups(snippet, fails):
     fails(test_given_twice_it_moves_twice, snippet, sgd, in_groups)
 
 
+def test_given_twice_it_moves_twice__ends_with_lbfgs(snippet, fails):
+    """`LBFGS` moves it as far as if it were given once."""
+    fails(test_given_twice_it_moves_twice, snippet, OneStep)
+
+
+class OneStep(torch.optim.LBFGS):
+    """LBFGS with the gradients that are there."""
+
+    def __init__(self, weights, lr, weight_decay):
+        super().__init__(weights, lr, max_iter=1)
+
+    def step(self):
+        """Move along the gradients."""
+        super().step(lambda: 0.0)
+
+
 def in_groups(weights):
     return [{"params": [weight]} for weight in weights]
 

@@ -804,6 +804,17 @@ def test_another_method_skips_the_hooks__ends_if_the_head_has_its_own_call(
     fails(test_another_method_skips_the_hooks, edited)
 
 
+def test_another_method_skips_the_hooks__ends_if_no_layer_is_sharded_by_itself(
+    snippet, fails
+):
+    """With `fully_shard(model)` and nothing else, `predict` raises, but
+    `model(...)` then works.
+    """
+    old = "fully_shard(layer)  # first each layer"
+    edited = snippet.only(*PREDICT).edit(old, "pass")
+    fails(test_another_method_skips_the_hooks, edited)
+
+
 def test_another_method_skips_the_hooks__but_not_after_unshard(snippet, fails):
     """`model.unshard()` makes the weights of the model's own call whole."""
     old = "    return [\n        error_of(lambda: model.predict"

@@ -50,7 +50,7 @@ def similarity(a, b):
 
 def row_by_row(a, b):
     """Return the cosine similarity of each row of two tables."""
-    rows = zip(a.tolist(), b.tolist(), strict=True)
+    rows = zip(a.tolist(), b.tolist(), strict=False)
     return torch.tensor([similarity(*pair) for pair in rows])
 
 
@@ -108,6 +108,12 @@ def test_cosine_compares_row_with_row__ends_with_a_row_of_zeros(
     zeros = torch.zeros(1, 3)
     assert torch.cosine_similarity(zeros, zeros).tolist() == [0]
     fails(test_cosine_compares_row_with_row, snippet, [(zeros, zeros)])
+
+
+def test_cosine_compares_row_with_row__ends_with_a_single_row(snippet, fails):
+    """A table of one row: each row of the other is compared with it."""
+    table = torch.eye(3) + 1
+    fails(test_cosine_compares_row_with_row, snippet, [(table, table[:1])])
 
 
 # How it works: calls

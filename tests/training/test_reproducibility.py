@@ -441,19 +441,32 @@ def test_each_library_has_its_own_seed__but_not_with(snippet, old, new, fails):
     fails(test_each_library_has_its_own_seed, snippet.edit(old, new))
 
 
+OWN = torch.Generator()
+
+
 @pytest.mark.parametrize(
     "draw",
-    [lambda: np.random.default_rng().random(), random.SystemRandom().random],
-    ids=["default_rng()", "SystemRandom"],
+    [
+        lambda: np.random.default_rng().random(),
+        random.SystemRandom().random,
+        lambda: shuffled(OWN),
+    ],
+    ids=["default_rng()", "SystemRandom", "a loader's generator"],
 )
 def test_each_library_has_its_own_seed__ends_for_what_no_seed_controls(
     snippet, draw, fails
 ):
-    """No seed controls `np.random.default_rng()` without an argument, or
-    numbers of the operating system.
+    """No seed controls `np.random.default_rng()` without an argument, numbers
+    of the operating system, or a loader that has a generator of its own.
     """
 
     fails(test_each_library_has_its_own_seed, snippet, draw)
+
+
+def shuffled(generator):
+    """Return the order in which a loader shuffles."""
+    loader = DataLoader(range(30), 30, shuffle=True, generator=generator)
+    return next(iter(loader))
 
 
 def test_a_worker_follows_the_generator(snippet, options=None):
