@@ -1,6 +1,7 @@
 """The claims of docs/speed/profiling.md."""
 
 import json
+import linecache
 import tempfile
 from pathlib import Path
 
@@ -221,9 +222,12 @@ def test_a_loader_has_a_row(snippet, workers=0):
         rows = {
             name: count
             for name, count in counted(found).items()
-            if name.startswith(start) and name.endswith(".__next__")
+            if name.startswith(start)
         }
         assert [*rows.values()] == [count]
+        table = found.key_averages().table()
+        named = [line for line in table.splitlines() if start in line]
+        assert [line.split()[-1] for line in named] == [str(count)]
 
 
 def test_a_loader_has_a_row__also_with_workers(snippet):
@@ -381,26 +385,27 @@ def test_a_stack_names_the_functions__but_not(snippet, fails, old, new):
 def test_a_frame_names_its_def(snippet, further=0):
     run = after(of_days(snippet, 4), *STACKS)
 
+    @torch.no_grad()
     def far():
-        pass
         pass
         torch.ones(1).item()
 
     options = {"with_stack": True, "experimental_config": run.verbose}
     with run.profile(**options) as profiler:
         far()
-    defined = far.__code__.co_firstlineno + further
+    first = far.__wrapped__.__code__.co_firstlineno
+    assert linecache.getline(__file__, first).strip() == "@torch.no_grad()"
     [row] = [
         row
         for row in profiler.key_averages(group_by_stack_n=3)
         if row.key == "aten::item"
     ]
     frames = [each.rpartition("(")[2] for each in row.stack]
-    assert f"{defined}): far" in frames
+    assert f"{first + further}): far" in frames
 
 
 def test_a_frame_names_its_def__but_not_the_line_of_the_call(snippet, fails):
-    """The call is three lines below the `def`, but the frame does not name
+    """The call is three lines below the decorator, but the frame does not name
     that line.
     """
     fails(test_a_frame_names_its_def, snippet, 3)
@@ -469,17 +474,28 @@ HAS_TEXT = not older(torch.__version__, "2.10")
 SAID = "Profiler must be initialized before getting key averages" * HAS_TEXT
 
 
-def test_without_step_nothing_is_recorded(snippet):
+def test_without_step_nothing_is_recorded(snippet, plans=((1, 0), (3, 2))):
     run = after(of_days(snippet, 4), *NO_STEP)
-    for wait in (1, 4):
+    for wait, calls in plans:
         plan = run.schedule(wait=wait, warmup=1, active=3)
         with run.profile(schedule=plan) as profiler:
-            for _ in range(9):
+            for number in range(9):
                 run.train_step(run.at_once)
+                if number < calls:
+                    profiler.step()
         for each in (profiler, run.profiler):
             with pytest.raises(AssertionError) as caught:
                 each.key_averages()
             assert str(caught.value) == SAID
+
+
+@pytest.mark.parametrize("wait", [0, 3], ids="after a wait of {}".format)
+def test_without_step_nothing_is_recorded__ends(snippet, fails, wait):
+    """Once the profiler warms up, or if it needs no wait: without further
+    calls of `step()`, the table is empty, and no error tells you.
+    """
+    plans = [(wait, wait)]
+    fails(test_without_step_nothing_is_recorded, snippet, plans)
 
 
 @edits(
@@ -509,13 +525,23 @@ def test_a_new_cycle_forgets(snippet):
 
     assert run.found == {5: 3, 7: 0}
     assert not {*NAMES} & {*counted(run.profiler)}
-    plan = run.schedule(wait=0, warmup=1, active=2)
-    for options, left in (({}, 1), ({"acc_events": True}, 3)):
+    for repeat, options, saved in (
+        (0, {}, [2, 2, 1]),
+        (2, {}, [2, 2]),
+        (1, {}, [2]),
+        (0, {"acc_events": True}, [2, 4, 5]),
+    ):
+        plan = run.schedule(wait=0, warmup=1, active=2, repeat=repeat)
+        found = []
+        options["on_trace_ready"] = lambda each, found=found: found.append(
+            counted(each)["scale"]
+        )
         with run.profile(schedule=plan, **options) as profiler:
-            for _ in range(5):
+            for _ in range(8):
                 run.train_step(run.at_once)
                 profiler.step()
-        assert counted(profiler).get("scale", 0) == left
+        assert found == saved
+        assert counted(profiler)["scale"] == saved[-1]
 
 
 @edits(
@@ -548,9 +574,9 @@ def test_a_new_cycle_forgets__but_not_with_one_cycle(snippet, fails):
 
 
 @api_since("2.13", "export_chrome_trace(use_python_export=)")
-def test_a_trace_is_saved_once(snippet):
+def test_a_trace_is_saved_once(snippet, missing="", handler=None):
     run = after(of_days(snippet, 4), *PROFILED)
-    with run.profile() as whole:
+    with run.profile(on_trace_ready=handler) as whole:
         run.train_step(run.by_row)
     with run.profile() as python:
         run.train_step(run.by_row)
@@ -558,9 +584,11 @@ def test_a_trace_is_saved_once(snippet):
         python.export_chrome_trace(str(Path(folder, "a.json")), True)
     for profiler in (run.profiled(run.train_step, run.by_row), whole, python):
         with tempfile.TemporaryDirectory() as folder:
-            first, second = Path(folder, "a.json"), Path(folder, "b.json")
+            second = Path(folder, "b.json")
+            first = Path(folder, missing, "a.json")
             with no_error():
                 profiler.export_chrome_trace(str(first))
+            assert first.exists()
             assert json.loads(first.read_text())["traceEvents"]
             with pytest.raises(RuntimeError, match="already saved"):
                 profiler.export_chrome_trace(str(second))
@@ -568,6 +596,21 @@ def test_a_trace_is_saved_once(snippet):
                 for _ in range(2):
                     profiler.export_chrome_trace(str(second), True)
             assert json.loads(second.read_text())["traceEvents"]
+
+
+def test_a_trace_is_saved_once__ends_in_a_missing_folder(snippet, fails):
+    """In a folder that does not exist: nothing is saved, no error says so, and
+    yet a second call raises one.
+    """
+    fails(test_a_trace_is_saved_once, snippet, "missing")
+
+
+def test_a_trace_is_saved_once__ends_with_a_handler(snippet, fails, tmp_path):
+    """With `on_trace_ready=tensorboard_trace_handler(folder)`: it saves the
+    trace, so your first call raises the error.
+    """
+    handler = torch.profiler.tensorboard_trace_handler(str(tmp_path))
+    fails(test_a_trace_is_saved_once, snippet, "", handler)
 
 
 def test_a_trace_is_saved_once__also_in_what_the_page_prints(snippet, capsys):
