@@ -405,8 +405,8 @@ def test_globals_are_yours__but_not(snippet, fails, old, new):
 
 
 def test_globals_are_yours__ends_with_a_name_assigned_anew(snippet, fails):
-    """If you assign another object to a name after you have made the `Timer`:
-    it keeps the first one.
+    """If you assign a new object to a name after you have made the `Timer`: it
+    keeps the first one.
     """
     fails(test_globals_are_yours, snippet, True)
 
