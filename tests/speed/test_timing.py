@@ -232,11 +232,8 @@ def test_a_launch_is_not_the_work__but_synchronized_it_is(snippet, fails):
     """With this edit, the program synchronizes before the first reading, not
     only after it.
     """
-    edited = snippet.edit(
-        "    launched = time",
-        "    torch.cuda.synchronize()\n    launched = time",
-    )
-    fails(test_a_launch_is_not_the_work, edited)
+    wait = "    torch.cuda.synchronize()\n    launched"
+    fails(test_a_launch_is_not_the_work, snippet.edit("    launched", wait))
 
 
 EVENTS = ("imports", "asynchronous", "events")
@@ -319,19 +316,15 @@ def test_the_first_call_is_left_out__also_if_it_takes(snippet, first):
 
 @edits(
     (
-        "Python's own timer",
-        "from torch.utils.benchmark import Measurement, Timer",
-        "import timeit\n\n\nclass Timer(timeit.Timer):\n"
-        "    blocked_autorange = timeit = lambda self, *_, **__: type(\n"
-        "        'Once', (), {'number_per_run': 1, "
-        "'times': [timeit.Timer.timeit(self, 1)]}\n"
-        "    )\n",
+        "no warm-up",
+        "timer.blocked_autorange() for _",
+        "Measurement(1, [timer._timeit(1)], timer._task_spec) for _",
     ),
     ("each call", "self.ready = True\n\n\nclock", "pass\n\n\nclock"),
 )
 def test_the_first_call_is_left_out__but_not(snippet, fails, old, new):
-    """Python's own `timeit.Timer` does not warm up; and if every call is slow,
-    no warm-up helps.
+    """A single run without a warm-up has the slow call; and if every call is
+    slow, no warm-up helps.
     """
     fails(test_the_first_call_is_left_out, snippet.edit(old, new))
 
@@ -341,7 +334,7 @@ SETUP = ("imports", "setup-wrong")
 
 def test_setup_runs_per_block(snippet):
     run = after(snippet, *SETUP)
-    # two blocks: one of two repetitions that warm up, and one of a hundred
+    # one block of two repetitions that warm up, and one of a hundred
     changed = ["unsorted", "sorted", "unsorted", *["sorted"] * 99]
     assert run.met[:102] == changed
 
@@ -417,11 +410,7 @@ def test_globals_are_yours__ends_with_a_name_assigned_anew(snippet, fails):
         '"sort_in_place(prices)", "prices = [3, 1, 2]",',
         '"prices = [3, 1, 2]; sort_in_place(prices)",',
     ),
-    (
-        "nothing changed",
-        "    prices.sort()\n",
-        "    sorted(prices)\n",
-    ),
+    ("nothing changed", "    prices.sort()\n", "    sorted(prices)\n"),
 )
 def test_setup_runs_per_block__but_not(snippet, fails, old, new):
     """Assigned in the statement, the list is new in each repetition; with
