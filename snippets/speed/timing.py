@@ -61,9 +61,10 @@ def measure(work, clock, setup=lambda: None, min_run_time=0.2):
     number = 1
     while block(number) < min_run_time / 1000:  # 4
         number *= 10
-    times = []
-    while sum(times) < min_run_time:  # 5
+    times, total = [], 0.0
+    while total < min_run_time:  # 5
         times.append(block(number))
+        total += times[-1]
     return [each / number for each in times]  # 6
 
 
@@ -173,15 +174,16 @@ class Model:
         self.clock, self.ready = clock, False
 
     def __call__(self):
-        self.clock.work(0.01 if self.ready else 1.0)
+        self.clock.work(0.00001 if self.ready else 1.0)
         self.ready = True
 
 
 clock = Clock()
 timer = Timer("model()", timer=clock, globals={"model": Model(clock)})
-warm = timer.blocked_autorange(min_run_time=0.2)
-
-print("first call: 1.0, slowest block:", round(max(warm.times), 6))
+cold, warm = (timer.blocked_autorange() for _ in range(2))
+for name, found in {"cold": cold, "warm": warm}.items():
+    print(f"{name}: slowest {max(found.times):.5f},", end=" ")
+    print("calls in a block:", found.number_per_run)
 
 # %% setup-wrong
 # Wrong on purpose: do not copy.
@@ -223,10 +225,13 @@ except NameError as error:
     print("NameError:", error)
 
 # %% assign
+names = {"x": torch.ones(3)}
 try:
-    Timer("x += 1", globals={"x": 1}).timeit(1)
+    Timer("x += 1", globals=names).timeit(1)
 except UnboundLocalError as error:
     print("UnboundLocalError:", error)
+
+Timer("y += 1", "y = x.clone()", globals=names).timeit(1)  # right
 
 # %% stall
 clock = Clock(pace=lambda now: 300.0 if 0.5 <= now < 0.51 else 1.0)
@@ -278,17 +283,18 @@ def made(**ways):
     }
 
 
-steady, wide = [4.0] * 5, [5.0, 5.0, 6.0, 7.0, 7.0]
+steady = [4.0] * 5
+low, high = [4.0, 4.0, 4.5, 5.0, 5.0], [5.5, 5.5, 6.0, 6.5, 6.5]
 found = [
     verdict(made(a=steady, b=[5.0] * 5)),
-    verdict(made(a=[5.0] * 5, b=steady)),
-    verdict(made(a=[4.5] * 5, b=wide)),
+    verdict(made(a=[5.0] * 5, b=steady, c=[9.0] * 5)),
+    verdict(made(a=low, b=high)),
     verdict(made(a=steady, b=[3.9, 3.9, 3.9, 3.9, 99.0])),
 ]
 if found[:2] != ["a is faster", "b is faster"]:
     print("Times of 4 are faster than times of 5, whichever way has them.")
 elif found[2] != "too close to call":
-    print("The medians 4.5 and 6 differ by 1.5, and one iqr is 2.")
+    print("The medians 4.5 and 6 differ by 1.5, and each iqr is 1.")
 elif found[3] != "b is faster":
     print("A single stall of 99 should not decide.")
 else:
