@@ -519,6 +519,7 @@ def test_orders_of_their_own_lose_files(snippet):
         assert sum(files) == 4
         assert each.total() == 24
     assert any(2 in each.values() and len(each) < 24 for each in found)
+    assert any(run.lost(run.own) for _ in range(5))
 
 
 def test_orders_of_their_own_lose_files__but_not_one_order(snippet, fails):
