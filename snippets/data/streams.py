@@ -13,7 +13,12 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import (
+    DataLoader,
+    IterableDataset,
+    default_collate,
+    get_worker_info,
+)
 
 folder = Path(tempfile.mkdtemp())
 atexit.register(shutil.rmtree, folder)  # when the program ends
@@ -53,7 +58,7 @@ def load(streams, batch_size, drop_last=False):
             if len(batch) < (batch_size if drop_last else 1):  # 4
                 workers.remove(worker)
             else:
-                yield torch.tensor(batch)
+                yield default_collate(batch)
 
 
 # %% compare
