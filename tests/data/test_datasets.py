@@ -75,15 +75,23 @@ def saved(image, folder, kind="png", **options):
     return path
 
 
+ALPHA = 99  # of 255
+
+
 def quarters(mode="RGB", size=(40, 36)):
-    """Return a picture: blue and green at the top, red at the bottom."""
+    """Return a picture: blue and green at the top, red at the bottom; with
+    transparency, it is translucent.
+    """
     image = Image.new("RGB", size, (255, 0, 0))
     image.paste((0, 255, 0), (0, 0, size[0], size[1] // 2))
     image.paste((0, 0, 255), (0, 0, size[0] // 2, size[1] // 2))
     if mode == "I;16":
         gray = np.array(image.convert("L")).astype(np.uint16)
         return Image.fromarray(gray * 257)  # from 0 to 65,535
-    return image.convert(mode)
+    image = image.convert(mode)
+    if "A" in mode:
+        image.putalpha(ALPHA)
+    return image
 
 
 # Do this
@@ -125,7 +133,7 @@ def test_a_sample_is_ready_for_a_model(
 @pytest.mark.parametrize(
     ("mode", "size"),
     [("L", (40, 36)), ("P", (3, 500)), ("RGBA", (1, 1)), ("LA", (64, 8))],
-    ids=["gray", "a palette", "one transparent pixel", "gray with alpha"],
+    ids=["gray", "a palette", "one translucent pixel", "translucent gray"],
 )
 def test_a_sample_is_ready_for_a_model__also_for(
     snippet, tmp_path, mode, size
@@ -193,6 +201,24 @@ def test_a_sample_is_ready_for_a_model__also_resized(snippet, tmp_path):
                 list(loader)
 
 
+ON_WHITE = (
+    'Image.alpha_composite(Image.new("RGBA", file.size, "white"), '
+    'file.convert("RGBA"))'
+)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "RGB"])
+def test_a_sample_is_ready_for_a_model__also_on_white(snippet, tmp_path, mode):
+    edited = snippet.edit("transpose(file)", f"transpose({ON_WHITE})")
+    path, part = saved(quarters(mode), tmp_path), ALPHA / 255
+    plain, white = (
+        again(program).Digits([path], nn.Identity())[0][0]
+        for program in (snippet, edited)
+    )
+    expected = part * plain + 1 - part if "A" in mode else plain
+    assert (white - expected).abs().max() < 2 / 255
+
+
 SIXTEEN = "torch.from_numpy(np.array(file) / 65535).float().expand(3, -1, -1)"
 
 
@@ -224,7 +250,7 @@ def test_a_sample_is_ready_for_a_model__ends_with_16_bits(
 @edits(
     ("in gray", '.convert("RGB"))', '.convert("L"))[..., None]'),
     ("up to 255", "permute(2, 0, 1) / 255", "permute(2, 0, 1) / 1"),
-    ("bytes", "permute(2, 0, 1) / 255", "permute(2, 0, 1)"),
+    ("in float64", "permute(2, 0, 1)", "permute(2, 0, 1).double()"),
     ("transposed", "permute(2, 0, 1)", "permute(2, 1, 0)"),
     ("with a neighbor's label", OLD_LABEL, f"{OLD_LABEL} + 1"),
 )
@@ -249,6 +275,8 @@ def test_two_datasets_have_two_transforms(snippet, stratify=False):
         val_set = run.Digits(parts[1], nn.Identity())
         shares = np.bincount([label for _, label in val_set]) / 20
         assert abs(shares - np.bincount(labels) / 100).max() <= 0.05
+        rare = [0] * 95 + [1] * 5
+        assert 1 in split(rare, test_size=0.2, stratify=rare)[1]
 
     assert (len(train_set), len(val_set)) == (80, 20)
     assert sorted([*train_set.paths, *val_set.paths]) == run.paths
@@ -427,13 +455,16 @@ def nothing(part):
 
 
 @pytest.mark.parametrize(
-    "lengths", [[80, 21], [0.4, 0.5], [0.33, 0.56, 0.11]], ids=str
+    "lengths",
+    [[80, 21], [0.4, 0.5], [0.33, 0.56, 0.11], [1.5, -0.5]],
+    ids=str,
 )
-def test_these_lines_are_random_split__ends_for_lengths_that_do_not_add_up(
+def test_these_lines_are_random_split__ends_for_impossible_lengths(
     snippet, lengths, fails
 ):
-    """The real one raises a `ValueError` for lengths that don't add up, even
-    if fractions exceed 1 only by rounding; ours raises other errors.
+    """The real one raises a `ValueError` for negative fractions, and for
+    lengths that don't add up, even if fractions exceed 1 only by rounding;
+    ours raises different errors.
     """
     splits = [(100, lengths)]
     options = (splits, range, nothing)
@@ -593,7 +624,7 @@ def test_a_seed_repeats_the_split(snippet):
 
 
 SEED = "seed = torch.Generator().manual_seed(0)\n"
-SORTED = 'sorted(folder.glob("*/*.png"))\n'
+SORTED = 'sorted(Path(folder).glob("*/*.png"))\n'
 
 
 def test_a_seed_repeats_the_split__ends_if_the_generator_has_drawn(
@@ -766,12 +797,11 @@ def share_that_leaks(count, seed):
 
 def test_copies_end_up_in_both_parts(snippet):
     run = again(snippet, "copies")
-    sizes = [len(part) for part in (run.leaky_train, run.leaky_val)]
-    assert sizes == [160, 40]
     found = [
         [run.paths[index % 100] for index in part.indices]
         for part in (run.leaky_train, run.leaky_val)
     ]
+    assert sorted(found[0] + found[1]) == sorted(2 * run.paths)
     for index in (3, 99, 100, 142):
         plain = run.Digits(run.paths, nn.Identity())[index % 100]
         shifts = [plain[0].roll(by, 2) for by in (-1, 0, 1)]
@@ -841,9 +871,9 @@ def in_a_loader(stored, change, **options):
     return [*torch.cat(list(batches))]
 
 
-def in_a_worker(stored, change):
+def in_a_worker(stored, change, start="fork"):
     """Transform what is stored, in a worker."""
-    options = {"num_workers": 1, "multiprocessing_context": "fork"}
+    options = {"num_workers": 1, "multiprocessing_context": start}
     return in_a_loader(stored, change, **options)
 
 
@@ -877,8 +907,11 @@ def test_in_place_changes_what_is_kept__also_with(snippet, name):
     test_in_place_changes_what_is_kept(snippet, change)
 
 
-def test_in_place_changes_what_is_kept__also_in_a_loader(snippet):
-    test_in_place_changes_what_is_kept(snippet, double, in_a_loader)
+@pytest.mark.parametrize(
+    "loop", [in_a_loader, functools.partial(in_a_worker, start="forkserver")]
+)
+def test_in_place_changes_what_is_kept__also_in(snippet, loop):
+    test_in_place_changes_what_is_kept(snippet, double, loop)
 
 
 def dimmed(image):
@@ -892,11 +925,21 @@ def test_in_place_changes_what_is_kept__also_through_a_crop(snippet):
     assert image[:, 2:6, 2:6].count_nonzero() == 0
 
 
-def test_in_place_changes_what_is_kept__ends_with_workers(snippet, fails):
-    """A worker changes its own copy, and the main process keeps what it
-    has.
+def test_in_place_changes_what_is_kept__ends_with_forked_workers(
+    snippet, fails
+):
+    """A forked worker changes its own copy, and the main process keeps what
+    it has.
     """
     fails(test_in_place_changes_what_is_kept, snippet, double, in_a_worker)
+
+
+def test_in_place_changes_what_is_kept__also_in_a_worker_that_stays():
+    dataset = Changed([[torch.ones(1)]], double)
+    options = {"num_workers": 1, "multiprocessing_context": "fork"}
+    loader = DataLoader(dataset, persistent_workers=True, **options)
+    assert [batch.item() for _ in range(3) for batch in loader] == [2, 4, 8]
+    assert dataset.stored == [[torch.ones(1)]]
 
 
 @edits(
@@ -921,6 +964,16 @@ def test_in_place_changes_what_is_kept__also_in_the_exercise(snippet):
             "self.transform(self.images[index].clone())",
             "self.transform(self.dataset[index][0])",
             "60 reads of 20 files",
+        ),
+        (
+            "self.transform(self.images[index].clone())",
+            "2 * self.images[index]",
+            "does not run once",
+        ),
+        (
+            "torch.stack([image for image, label in samples])",
+            "[image for image, label in samples]",
+            "not in one tensor",
         ),
         (
             "[label for image, label in s",
@@ -1004,6 +1057,28 @@ def test_a_list_is_copied_into_each_worker__also_for_bytes_in_another_order(
     snippet,
 ):
     test_a_list_is_copied_into_each_worker(snippet, in_another_order, bytes)
+
+
+@linux
+def test_a_list_is_copied_into_each_worker__also_of_the_indices_of_a_part(
+    snippet,
+):
+    growth = after(snippet, "own-memory").growth
+    part = random_split(range(2 * MB), [0.5, 0.5])[0]
+    assert growth(part) > 20 * MB
+    part.indices = np.array(part.indices)
+    assert min(growth(part), growth(part)) < 4 * MB
+
+
+@linux
+def test_a_list_is_copied_into_each_worker__ends_with_small_integers(
+    snippet, fails
+):
+    """A list of small integers, such as class numbers: Python has each of
+    them only once.
+    """
+    edited = snippet.edit("array.tolist()", "(array % 10).tolist()")
+    fails(test_a_list_is_copied_into_each_worker, edited)
 
 
 @linux
