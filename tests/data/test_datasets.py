@@ -916,7 +916,7 @@ def test_in_place_changes_what_is_kept__also_in_the_exercise(snippet):
     run = after(snippet, *EXERCISE)
     memory = run.InMemory(run.val_set, nn.Identity())
     assert memory.images.shape == (20, 3, 8, 8)
-    batch = default_collate([memory[index] for index in range(20)])
+    batch = default_collate([memory[index] for index in range(len(memory))])
     expected = default_collate([*run.val_set])
     assert all(x.equal(y) for x, y in zip(batch, expected, strict=True))
 
@@ -924,7 +924,8 @@ def test_in_place_changes_what_is_kept__also_in_the_exercise(snippet):
 def test_a_length_is_needed(snippet):
     lines = said(snippet, "no-length")
     assert lines == ["object of type 'NoLength' has no len()"]
-    dataset = after(snippet, "no-length").NoLength()
+    run = after(snippet, "no-length")
+    dataset = run.NoLength()
 
     with pytest.raises(TypeError, match="has no len"):
         DataLoader(dataset, shuffle=True)
@@ -936,7 +937,7 @@ def test_a_length_is_needed(snippet):
         random_split(dataset, [0.5, 0.5])
     loader = DataLoader(dataset, sampler=[0, 4], collate_fn=list)
     with no_error():
-        assert [*loader] == [[dataset[0]], [dataset[4]]]
+        assert [*loader] == [[run.paths[0]], [run.paths[4]]]
 
 
 def test_a_length_is_needed__but_not_with_a_length(snippet, fails):
