@@ -4,7 +4,7 @@ import copy
 import threading
 from concurrent.futures import Future
 from itertools import product
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 import torch
@@ -129,6 +129,18 @@ def test_the_loop_stays_on_the_device__also_waiting_unless_it_pins(
     with patch.object(torch.Tensor, "to", noting):
         run = trained(program)
     assert asked == [pinned] * 2 * len(run.loader)
+
+
+@pytest.mark.simulates("an accelerator")
+def test_the_loop_stays_on_the_device__also_with_move(snippet):
+    run = snippet.only("digits", "move", "move-checked").after("move-checked")
+    (box, rest), pair = run.moved["boxes"], run.moved["pair"]
+    for tensor in (run.moved["image"], box, pair.left):
+        assert tensor.is_meta
+    assert (rest, pair.right) == (("7.png", 3), None)
+    part = Mock(spec=["to"])
+    run.move([part], "cuda", True)
+    part.to.assert_called_once_with("cuda", non_blocking=True)
 
 
 @edits(
