@@ -24,9 +24,11 @@ for number, label in enumerate(digits.target[:100]):
     Image.fromarray(gray).save(path)
 
 # %% do-this
+from pathlib import Path
+
 import numpy as np
 import torch
-from PIL import ImageOps
+from PIL import Image, ImageOps
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, random_split
 
@@ -50,7 +52,7 @@ def shifted(image):  # a pixel to the left, to the right, or not at all
     return image.roll(torch.randint(-1, 2, ()).item(), dims=2)
 
 
-paths = sorted(folder.glob("*/*.png"))
+paths = sorted(Path(folder).glob("*/*.png"))
 seed = torch.Generator().manual_seed(0)
 train_paths, val_paths = random_split(paths, [0.8, 0.2], seed)
 train_set = Digits(train_paths, shifted)
@@ -186,22 +188,22 @@ def own_memory():
 
 
 class Reads(Dataset):
-    def __init__(self, labels):
-        self.labels = labels
+    def __init__(self, numbers):
+        self.numbers = numbers
 
     def __len__(self):
         return 1
 
     def __getitem__(self, index):
         before = own_memory()
-        for place in range(0, len(self.labels), 100):
-            self.labels[place]
+        for place in range(0, len(self.numbers), 100):
+            self.numbers[place]
         return own_memory() - before
 
 
-def growth(labels):
+def growth(numbers):
     start = {"num_workers": 1, "multiprocessing_context": "fork"}
-    return next(iter(DataLoader(Reads(labels), **start))).item()
+    return next(iter(DataLoader(Reads(numbers), **start))).item()
 
 
 # %% grown
@@ -209,7 +211,7 @@ if Path("/proc/self/smaps_rollup").exists():  # Linux
     array = np.arange(1_000_000)
     million = {"list": array.tolist(), "array": array}
     million["tensor"] = torch.from_numpy(array)
-    grown = {name: growth(labels) for name, labels in million.items()}
+    grown = {name: growth(numbers) for name, numbers in million.items()}
     for name, size in grown.items():
         print(f"{name}: {round(size / 10_000_000) * 10} MB")
 
@@ -234,7 +236,7 @@ class InMemory(Dataset):
 
 
 # %% in-memory-checked
-reads = []  # which samples were read
+reads, runs = [], []  # samples that were read, and runs of the transform
 
 
 class Counted(Digits):
@@ -243,9 +245,15 @@ class Counted(Digits):
         return super().__getitem__(index)
 
 
-twice = InMemory(Counted(val_paths, nn.Identity()), lambda x: x.mul_(2))
+def doubled(image):
+    runs.append(image)
+    return image.mul_(2)
+
+
+twice = InMemory(Counted(val_paths, nn.Identity()), doubled)
 first, second = ([twice[i] for i in range(len(val_set))] for _ in range(2))
 pairs = zip(second, val_set, strict=True)
+kept = [each for each in vars(twice).values() if torch.is_tensor(each)]
 
 if sorted(reads) != [*range(len(val_set))]:
     print(f"{len(reads)} reads of {len({*reads})} files: read each file once.")
@@ -253,5 +261,9 @@ elif [label for _, label in first] != [label for _, label in val_set]:
     print("The labels are those of other pictures.")
 elif not all(image.equal(2 * fresh) for (image, _), (fresh, _) in pairs):
     print("The second epoch is not twice as bright as the files.")
+elif len(runs) != 2 * len(val_set):
+    print("The transform does not run once at each read.")
+elif not any(each.shape == (len(val_set), 3, 8, 8) for each in kept):
+    print("The pictures are not in one tensor.")
 else:
     print("Right: each file is read once, and what is kept stays as it was.")

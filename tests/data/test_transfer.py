@@ -4,7 +4,7 @@ import copy
 import threading
 from concurrent.futures import Future
 from itertools import product
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 import torch
@@ -131,6 +131,18 @@ def test_the_loop_stays_on_the_device__also_waiting_unless_it_pins(
     assert asked == [pinned] * 2 * len(run.loader)
 
 
+@pytest.mark.simulates("an accelerator")
+def test_the_loop_stays_on_the_device__also_with_move(snippet):
+    run = snippet.only("digits", "move", "move-checked").after("move-checked")
+    (box, rest), pair = run.moved["boxes"], run.moved["pair"]
+    for tensor in (run.moved["image"], box, pair.left):
+        assert tensor.is_meta
+    assert (rest, pair.right) == (("7.png", 3), None)
+    part = Mock(spec=["to"])
+    run.move([part], "cuda", True)
+    part.to.assert_called_once_with("cuda", non_blocking=True)
+
+
 @edits(
     (
         "if each loss is read",
@@ -141,7 +153,7 @@ def test_the_loop_stays_on_the_device__also_waiting_unless_it_pins(
     ("the labels", "labels = labels.to(device, non_blocking=pin)", "pass"),
     ("the total", "total += loss.detach()", "total += loss.detach().cpu()"),
     ("without the graphs", "total += loss.detach()", "total += loss"),
-    ("if each batch counts alike", "loss.detach() * len(labels)", "loss"),
+    ("if each batch counts alike", "detach() * len(labels)", "detach()"),
 )
 def test_the_loop_stays_on_the_device__but_not(snippet, old, new, fails):
     """With `item()`, the loop reads a number of each batch; the other edits
@@ -164,10 +176,10 @@ def small_batches(count=12, size=6, dtype=torch.float32):
 def networks():
     """Return models of 64 numbers, by name."""
     norm = nn.BatchNorm1d(16)
-    deep = nn.Sequential(nn.Linear(64, 16), norm, nn.ReLU())
+    deep = nn.Sequential(nn.Linear(64, 16), norm, nn.ReLU(), nn.Dropout())
     images = nn.Sequential(nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 4, 3))
     return {
-        "with BatchNorm": deep.append(nn.Linear(16, 10)),
+        "with BatchNorm and dropout": deep.append(nn.Linear(16, 10)),
         "with a convolution": images.append(nn.Flatten()).append(
             nn.Linear(144, 10)
         ),
@@ -183,16 +195,17 @@ def state_of(model):
 
 
 def test_the_queue_trains_like_the_plain_loop(
-    snippet, model=None, batches=None, around=None, change=None
+    snippet, model=None, batches=None, around=None
 ):
     with no_error():
         run = snippet.only(*QUEUE[:3]).after("compare")
-    if change is not None:
-        change(run)
+    assert (len(run.batches), run.apart) == (29, 0)
+    assert not run.plain.weight.equal(run.start.weight)
     batches = batches or run.batches
     model = model or run.start
     plain = copy.deepcopy(model)
     with no_error(), around() if around else no_error():
+        torch.manual_seed(0)
         expected = run.train(plain, batches, queued=False)
         assert expected != 0
         for non_blocking in (True, False):
@@ -201,19 +214,13 @@ def test_the_queue_trains_like_the_plain_loop(
             held = threading.Event()
             if non_blocking:
                 run.gpu.submit(held.wait, 0.3)
+            torch.manual_seed(0)
             loss = run.train(queued, batches, True, non_blocking)
             assert loss == expected
             for mine, other in zip(
                 state_of(queued), state_of(plain), strict=True
             ):
                 assert mine.equal(other)
-
-
-def test_the_queue_trains_like_the_plain_loop__also_as_printed(snippet):
-    run = after(snippet, *QUEUE[:3])
-    assert len(run.batches) == 29
-    assert run.apart == 0
-    assert not run.plain.weight.equal(run.start.weight)
 
 
 @pytest.mark.parametrize("name", list(networks()))
@@ -307,37 +314,28 @@ def test_the_queue_trains_like_the_plain_loop__ends_with_an_error(
 def test_the_queue_trains_like_the_plain_loop__ends_with_random_numbers(
     snippet, fails
 ):
-    """Dropout draws from the numbers of your program; a GPU has its own."""
+    """Dropout draws from the random numbers of your program, which draws its
+    own before the step's turn comes; a GPU has its own.
+    """
     model = nn.Sequential(nn.Dropout(), nn.Linear(64, 10))
+    edited = snippet.edit("in batches:", "in batches:\n        torch.rand(1)")
     batches = small_batches(4)
-    fails(test_the_queue_trains_like_the_plain_loop, snippet, model, batches)
+    fails(test_the_queue_trains_like_the_plain_loop, edited, model, batches)
 
 
 def test_the_queue_trains_like_the_plain_loop__ends_with_two_queues(
     snippet, fails
 ):
     """In a second queue, a step does not wait for the copies in the first."""
-
-    def change(run):
-        class Two:
-            """Queues the copies behind work that lasts, the steps apart."""
-
-            copies = run.gpu
-            steps = type(run.gpu)(max_workers=1)
-
-            def submit(self, operation, *inputs):
-                is_step = operation is run.step or not inputs
-                return (self.steps if is_step else self.copies).submit(
-                    operation, *inputs
-                )
-
-        run.to.__globals__["gpu"] = run.gpu = Two()
-        Two.copies.submit(threading.Event().wait, 0.5)
-
-    fails(
-        test_the_queue_trains_like_the_plain_loop,
-        *(snippet, None, small_batches(4), None, change),
-    )
+    edited = snippet
+    for old, new in (
+        ("max_workers=1)  # 1", "1)\nsteps = ThreadPoolExecutor(1)"),
+        ("gpu.submit(step,", "steps.submit(step,"),
+        ("read(torch.zeros(()))", "steps.submit(int).result()"),
+    ):
+        edited = edited.edit(old, new)
+    batches = small_batches(4)
+    fails(test_the_queue_trains_like_the_plain_loop, edited, None, batches)
 
 
 def test_a_copy_takes_what_is_there_later(snippet):
@@ -405,30 +403,40 @@ class Clock:
         return done
 
 
-def time_of(run, load, copy, step, waits, batches):
-    """Return when the queue is done, with copies made by the page's `to`."""
-    clock = Clock()
+def time_of(run, load, copy, step, waits, batches, launch):
+    """Return when the queue is done, with copies made by the page's `to`,
+    and whether it was always busy from the first batch on.
+    """
+    clock, busy = Clock(), True
     submit = clock.submit
     copies = lambda *inputs: submit(*inputs, takes=copy)  # noqa: E731
     clock.submit = copies
     with patch.dict(run.to.__globals__, {"gpu": clock}):
-        for _ in range(batches):
+        for number in range(batches):
             clock.program += load
+            busy &= not number or clock.queue >= clock.program
             run.to(torch.ones(1), non_blocking=not waits)
             submit(None, takes=step)
-    return clock.queue
+            clock.program += launch  # the step's operations are queued
+            busy &= clock.queue >= clock.program
+            clock.queue = max(clock.queue, clock.program)
+    return clock.queue, busy
 
 
 @pytest.mark.simulates("a GPU")
 def test_a_fast_host_saves_nothing(snippet):
     run = snippet.only("digits", "by-hand", "timeline").after("timeline")
-    for load, move, step in product(SLOW_OR_NOT, repeat=3):
+    for load, move, step, launch in product(SLOW_OR_NOT, repeat=4):
         for batches in (1, 2, 5):
             inputs = [(load, move, step, waits) for waits in (True, False)]
-            ends = [run.timeline(*each, batches) for each in inputs]
-            assert ends == [time_of(run, *each, batches) for each in inputs]
+            times = [time_of(run, *each, batches, launch) for each in inputs]
+            ends, busy = zip(*times, strict=True)
+            if not launch:
+                assert busy[0] == (load <= step or batches == 1)
+                timelines = [run.timeline(*each, batches) for each in inputs]
+                assert [*ends] == timelines
             assert 0 <= ends[0] - ends[1] <= move * batches
-            if load <= step:
+            if busy[0]:
                 assert ends[0] == ends[1]
     ends = [run.timeline(9, 2, 3, waits, 4) for waits in (True, False)]
     assert ends[0] - ends[1] == 2 * 3  # of four batches, all but the first
@@ -525,19 +533,22 @@ def test_nothing_to_do_copies_nothing__but_not(snippet, old, new, fails):
     fails(test_nothing_to_do_copies_nothing, snippet.edit(old, new))
 
 
-def test_nothing_to_do_copies_nothing__ends_with_its_own_dtype(snippet, fails):
-    """If you ask for the dtype that it has: the tensor needs no copy."""
-    fails(test_nothing_to_do_copies_nothing, snippet, torch.float32)
-
-
-def test_nothing_to_do_copies_nothing__ends_with_its_own_format(
-    snippet, fails
+@pytest.mark.parametrize(
+    "asked",
+    [(torch.float32,), (torch.int16, torch.contiguous_format)],
+    ids=["dtype", "memory format"],
+)
+def test_nothing_to_do_copies_nothing__but_not_with_its_own(
+    snippet, asked, fails
 ):
-    """If you ask for the memory format that it has: the tensor needs no
-    copy.
-    """
-    inputs = (torch.int16, torch.contiguous_format)
-    fails(test_nothing_to_do_copies_nothing, snippet, *inputs)
+    """A tensor needs no copy for the dtype or memory format that it has."""
+    fails(test_nothing_to_do_copies_nothing, snippet, *asked)
+
+
+def test_nothing_to_do_copies_nothing__ends_with_cpu_0(snippet, fails):
+    """`"cpu:0"` is not `"cpu"`, so that you get a new tensor on the CPU."""
+    edited = snippet.edit('{"device": "cpu"}', '{"device": "cpu:0"}')
+    fails(test_nothing_to_do_copies_nothing, edited)
 
 
 # On CUDA
