@@ -231,7 +231,7 @@ try:
 except UnboundLocalError as error:
     print("UnboundLocalError:", error)
 
-Timer("y += 1", "y = x.clone()", globals=names).timeit(1)  # right
+right = Timer("y += 1", "y = x.clone()", globals=names).timeit(1)
 
 # %% stall
 clock = Clock(pace=lambda now: 300.0 if 0.5 <= now < 0.51 else 1.0)

@@ -276,7 +276,10 @@ def test_two_datasets_have_two_transforms(snippet, stratify=False):
             seen = [dataset[index][0].tolist() for _ in range(15)]
             found = [each in seen for each in shifts]
             assert all(each in shifts for each in seen)
-            assert sum(found) > 1 if changes else found == [False, True, False]
+            if changes:
+                assert sum(found) > 1
+            else:
+                assert found == [False, True, False]
 
 
 def test_two_datasets_have_two_transforms__also_stratified(snippet):
