@@ -201,7 +201,7 @@ def test_a_high_rate_jumps__also_from_seed_1(snippet):
 def test_a_high_rate_jumps__ends_with_other_pictures(snippet, fails):
     """With other training pictures, the loss may fall in each epoch."""
     edited = snippet.edit(
-        "torch.Generator().manual_seed(0)", "torch.Generator().manual_seed(1)"
+        "torch.Generator().manual_seed(0)", "torch.Generator().manual_seed(4)"
     ).edit(RATES, '"good": 0.3, "too high": 1.0')
     fails(test_a_high_rate_jumps, seeded(edited))
 
