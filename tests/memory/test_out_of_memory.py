@@ -141,6 +141,44 @@ def test_recomputed_gradients_are_equal__ends_for_frozen_blocks(
     fails(test_recomputed_gradients_are_equal, snippet, *inputs)
 
 
+def test_the_parts_add_up(snippet, parts=3, samples=512, train=False):
+    run, found = after(snippet, *MODEL), []
+    for count in (1, parts):
+        model, optimizer, *batch = run.fresh()
+        batch = [each[:samples] for each in batch]
+        run.step(model.train(train), optimizer, *batch, parts=count)
+        found.append(torch.cat([each.ravel() for each in gradients(model)]))
+    whole, added = found
+
+    assert whole.any()
+    assert (whole - added).abs().max() < 1e-5 * whole.abs().max()
+
+
+@pytest.mark.parametrize(("parts", "samples"), [(512, 512), (7, 5), (2, 1)])
+def test_the_parts_add_up__also_for(snippet, parts, samples):
+    test_the_parts_add_up(snippet, parts, samples)
+
+
+@edits(
+    (" * len(some) / len(inputs)", ""),
+    ("loss * len(some) / len(inputs)", "loss / parts"),
+)
+def test_the_parts_add_up__but_not(snippet, fails, old, new):
+    """Without a weight for each part, the gradients are three times as large;
+    with equal weights, the last part, which is smaller, counts too much.
+    """
+    fails(test_the_parts_add_up, snippet.edit(old, new))
+
+
+@pytest.mark.parametrize("layer", ["nn.Dropout(0.2)", "nn.BatchNorm1d(width)"])
+def test_the_parts_add_up__ends_with(snippet, fails, layer):
+    """With dropout or BatchNorm in training mode: each part draws other
+    numbers, or has a mean of its own.
+    """
+    edited = snippet.edit("nn.Dropout(0.1)", layer)
+    fails(test_the_parts_add_up, edited, 3, 512, True)
+
+
 # How it works
 
 
@@ -260,13 +298,6 @@ def test_the_hill_ends_at_the_optimizer__ends_with_few_samples(snippet, fails):
     in `backward`.
     """
     fails(test_the_hill_ends_at_the_optimizer, sized(snippet, 8))
-
-
-def test_the_hill_ends_at_the_optimizer__ends_with_a_single_block(
-    snippet, fails
-):
-    """With a single block: the peak comes later in `backward`."""
-    fails(test_the_hill_ends_at_the_optimizer, sized(snippet, blocks=1))
 
 
 def test_the_hill_ends_at_the_optimizer__ends_with_a_large_vocabulary(
