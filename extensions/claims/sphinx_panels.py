@@ -130,7 +130,8 @@ def _tested_on(ledger: Ledger, entries: tuple[Entry, ...]) -> str:
     for place, run in enumerate(ledger.runs):  # this build's run comes first
         found = [each.outcomes[place] for each in entries]
         passed = [each.date for each in found if each.word == "passed"]
-        if passed and (run.is_own or run.decides):
+        is_whole = {"missing", "stale"}.isdisjoint(each.word for each in found)
+        if passed and (run.is_own or (run.decides and is_whole)):
             days.setdefault(run.release, max(passed))
     if not days:
         return ""

@@ -17,7 +17,7 @@ SIMULATED = "simulated"
 # Around the answer of an exercise, on a page and in its notebook.
 NO_ANSWER = "No run of the tests has recorded the answer."
 PRINTS = "Now the program prints:"
-NO_LONGER_TRUE = "With this change, this is no longer true:"
+NO_LONGER_TRUE = "With this change, the program no longer shows:"
 
 # Names that a function of Python cannot have in its own.
 _PROPER = (

@@ -59,8 +59,7 @@ def device() -> str:
         done = subprocess.run(
             [command, "-L"], capture_output=True, text=True, check=False
         )
-        found = done.stdout.splitlines()
-    return "\n".join(found)
+        return "\n".join(done.stdout.splitlines())
 
 
 def environment_variables(others: Iterable[str] = ()) -> dict[str, str]:

@@ -225,8 +225,7 @@ def _part(lines: list[str], first: int) -> str:
     last = first + _LINES
     kept = [cut(line, _LETTERS) for line in lines[first:last]]
     above = [_LEFT_OUT] if first else []
-    below = [_LEFT_OUT] if lines[last:] else []
-    return "\n".join([*above, *kept, *below])
+    return "\n".join([*above, *kept, *([_LEFT_OUT] if lines[last:] else [])])
 
 
 def _around(old: str, new: str) -> tuple[str, str]:

@@ -92,8 +92,7 @@ def run_of_claims(options: list[str]) -> tuple[bool, Element]:
                 suite.remove(case)
                 print(f"changed while it was tested: {module}::{test}")
             elif DEPENDS_ON not in properties_of(case):
-                depends = {DEPENDS_ON: tests.now(module)[test]}
-                add_properties(case, depends)
+                add_properties(case, {DEPENDS_ON: tests.now(module)[test]})
     return passed, run
 
 

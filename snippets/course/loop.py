@@ -109,24 +109,24 @@ plt.show()
 
 # %% without-zero-grad
 # Wrong on purpose: do not copy.
-forgetful = untrained()
-optimizer = torch.optim.SGD(forgetful.parameters(), lr=0.1, momentum=0.9)
+second = untrained()
+optimizer = torch.optim.SGD(second.parameters(), lr=0.1, momentum=0.9)
 
-worse = []
+without = []
 for _ in range(10):  # epochs
     for batch, targets in loader:
-        loss = F.cross_entropy(forgetful(batch), targets)
+        loss = F.cross_entropy(second(batch), targets)
         loss.backward()
         optimizer.step()
-        worse.append(loss.item())
+        without.append(loss.item())
 
-print(f"last loss: {losses[-1]:.2f} with the line, {worse[-1]:.2f} without")
+print(f"last loss: {losses[-1]:.2f} with the line, {without[-1]:.2f} without")
 
 # %% both
 import matplotlib.pyplot as plt
 
 _, axis = plt.subplots(figsize=(7, 2.8), layout="constrained")
-axis.plot(worse, color="#D55E00", label="without zero_grad")
+axis.plot(without, color="#D55E00", label="without zero_grad")
 axis.plot(losses, color="#0072B2", label="with zero_grad")
 axis.set(title="The loss with and without zero_grad", yscale="log")
 axis.set(xlabel="step", ylabel="loss", ylim=(0.02, 9000))
@@ -135,17 +135,17 @@ plt.show()
 
 # %% without-step
 # Wrong on purpose: do not copy.
-stuck = untrained()
-optimizer = torch.optim.SGD(stuck.parameters(), lr=0.1)
+third = untrained()
+optimizer = torch.optim.SGD(third.parameters(), lr=0.1)
 
-same = []
+results = []
 for _ in range(3):  # epochs
     for batch, targets in loader:
-        loss = F.cross_entropy(stuck(batch), targets)
+        loss = F.cross_entropy(third(batch), targets)
         optimizer.zero_grad()
         loss.backward()
-    same.append(evaluate(stuck, images[valid], labels[valid]))
-    print("loss:", same[-1][0])
+    results.append(evaluate(third, images[valid], labels[valid]))
+    print("loss:", results[-1][0])
 
 
 # %% fit
@@ -159,7 +159,7 @@ def fit(model, loader, optimizer, epochs):
 
 # %% fit-checked
 fresh = untrained()
-optimizer = torch.optim.SGD(fresh.parameters(), lr=0.1)
+optimizer = torch.optim.SGD(fresh.parameters(), lr=0.1, momentum=0.9)
 rights = fit(fresh, loader, optimizer, epochs=3)
 
 if not isinstance(rights, list) or len(rights) != 3:
@@ -167,6 +167,6 @@ if not isinstance(rights, list) or len(rights) != 3:
 elif rights[-1] != evaluate(fresh, images[valid], labels[valid])[1]:
     print("Not yet: is the last one the share of right answers?", rights)
 elif rights[-1] < 0.7:
-    print("Not yet: has the model been trained?", rights)
+    print("Not yet: does each batch go through all five lines?", rights)
 else:
     print(f"Right: after three epochs, {rights[-1]:.0%} of the digits")

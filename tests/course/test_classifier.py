@@ -495,9 +495,13 @@ def test_step_subtracts_the_gradient__but_not(snippet, old, new, fails):
 
 def test_step_subtracts_the_gradient__ends_with_momentum(snippet, fails):
     """With momentum, the second step follows the first one, too."""
-    edited = edit_in(snippet, "start-again", "lr=1.0", "lr=1.0, momentum=0.9")
-    again = "optimizer.step()\n"
-    edited = edit_in(edited, "step", again, 2 * again)
+    first = (
+        "F.cross_entropy(model(images[train]), labels[train]).backward()\n"
+        "optimizer.step()\noptimizer.zero_grad()\n"
+    )
+    plain = edit_in(snippet, "start-again", "lr=1.0)\n", f"lr=1.0)\n{first}")
+    test_step_subtracts_the_gradient(plain)
+    edited = edit_in(plain, "start-again", "lr=1.0", "lr=1.0, momentum=0.9")
     fails(test_step_subtracts_the_gradient, edited)
 
 

@@ -90,7 +90,7 @@ def test_each_exercise_asks_and_folds_its_answer(asking):
         " Hint One. Answer one counted",
         "Repair Change one line so that it is another."
         " Hint Look at word . Answer -old +new Now the program prints: other"
-        " With this change, this is no longer true: word is one.",
+        " With this change, the program no longer shows: word is one.",
         "Build Write an even number. Check it"
         ' print("Right: even" if number % 2 == 0 else "Not yet: odd")'
         " Run this below your own code. A right answer gives: Right: even"
@@ -133,7 +133,7 @@ Now the program prints:
 other
 ```
 
-With this change, this is no longer true:
+With this change, the program no longer shows:
 
 > `word` is one.
 
