@@ -59,7 +59,8 @@ def device() -> str:
         done = subprocess.run(
             [command, "-L"], capture_output=True, text=True, check=False
         )
-        return "\n".join(done.stdout.splitlines())
+        found = done.stdout.splitlines()
+    return "\n".join(found)
 
 
 def environment_variables(others: Iterable[str] = ()) -> dict[str, str]:

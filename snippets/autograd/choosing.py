@@ -109,7 +109,7 @@ plt.show()
 
 # %% ways
 ways = {
-    "nothing": lambda model, x: model(x),
+    "as it is": lambda model, x: model(x),
     "model.eval()": lambda model, x: model.eval()(x),
     "detach()": lambda model, x: model(x).detach(),
     "requires_grad_(False)": lambda model, x: model.requires_grad_(False)(x),

@@ -486,14 +486,14 @@ def test_the_tanh_output_is_saved(snippet):
         if isinstance(each, nn.Tanh):
             each.register_forward_hook(lambda *those: made.append(those[2]))
 
-    saved = saved_by(lambda: run.ways["nothing"](model, run.apartments))
+    saved = saved_by(lambda: run.ways["as it is"](model, run.apartments))
     uncounted = storages([run.apartments, *model.parameters()])
 
     assert storages(saved) - uncounted == storages(made)
     assert [(each.shape, each.element_size()) for each in made] == [
         ((64, 6), 4)
     ]
-    assert run.saved_bytes(run.ways["nothing"], model, run.apartments) == 1536
+    assert run.saved_bytes(run.ways["as it is"], model, run.apartments) == 1536
 
 
 @edits(
@@ -561,7 +561,7 @@ def test_the_modes_save_nothing(
         (run.new_model(), run.apartments),
         (wrap(*layers), inputs),
     ):
-        assert run.saved_bytes(run.ways["nothing"], model, x) > 0
+        assert run.saved_bytes(run.ways["as it is"], model, x) > 0
         for name in ("no_grad()", "inference_mode()"):
             assert saved_by(lambda: run.ways[name](model, x)) == []  # noqa: B023
 
@@ -600,7 +600,7 @@ def test_a_frozen_model_saves_nothing(snippet, make_model=linear):
         (run.new_model(), run.apartments),
         (nn.Sequential(*layers), inputs),
     ):
-        assert run.saved_bytes(run.ways["nothing"], model, x) > 0
+        assert run.saved_bytes(run.ways["as it is"], model, x) > 0
         way = run.ways["requires_grad_(False)"]
         assert saved_by(lambda: way(model, x)) == []  # noqa: B023
 
@@ -652,7 +652,7 @@ def test_detach_saves_as_much(snippet, make_model=linear):
         (run.new_model(), run.apartments),
         (nn.Sequential(*layers), inputs),
     ):
-        usual = run.saved_bytes(run.ways["nothing"], model, x)
+        usual = run.saved_bytes(run.ways["as it is"], model, x)
         assert run.saved_bytes(run.ways["detach()"], model, x) == usual > 0
 
 
@@ -679,7 +679,7 @@ def test_eval_saves_as_much(snippet, make_model=linear):
         (run.new_model(), run.apartments),
         (nn.Sequential(*layers), inputs),
     ):
-        usual = run.saved_bytes(run.ways["nothing"], model, x)
+        usual = run.saved_bytes(run.ways["as it is"], model, x)
         assert run.saved_bytes(run.ways["model.eval()"], model, x) == usual > 0
         assert not model.training
 

@@ -11,9 +11,9 @@ from extensions.core.topics import ROOT
 
 # Lines of what is written here, by folder: code, styles, templates, lists.
 BUDGETS = {
-    "extensions/claims": 2296,
+    "extensions/claims": 2297,
     "extensions/core": 829,
-    "extensions/evidence": 3220,
+    "extensions/evidence": 3218,
     "extensions/lint": 167,
     "extensions/measurements": 458,
     "extensions/new_topic": 97,
@@ -23,7 +23,7 @@ BUDGETS = {
     "extensions/prose": 836,
     "extensions/site": 569,
     "extensions/web": 803,
-    "docs/_static": 445,
+    "docs/_static": 449,
     "tests/extensions": 8845,
     "tests/helpers": 1147,
     "tests/browser": 1998,

@@ -198,7 +198,7 @@
     box.select();
   };
   const glass = made("button", { className: "search-glass", ariaLabel: "Search" });
-  glass.innerHTML = '<svg viewBox="0 0 24 24"><path d="m20 20-6-6A6 6 0 1 0 14 14" /></svg>';
+  glass.innerHTML = '<svg viewBox="0 0 24 24"><path d="M14 14a6 6 0 1 0-.1.1l6 6" /></svg>';
   glass.addEventListener("click", begin);
   if (box) document.querySelector(".header-right").prepend(glass);
   document.addEventListener("keydown", (event) => {
