@@ -30,6 +30,7 @@ pytestmark = [
 ]
 
 FORK = MappingProxyType({"multiprocessing_context": "fork"})
+WAITS = [1, 2, 4, 8]  # seconds, 15 of them
 BASE = ("days", "retry", "epoch", "do-this")
 BY_HAND = (*BASE, "by-hand", "compare")
 
@@ -62,8 +63,9 @@ def test_a_retry_loses_no_day(
                 raise error
             return path
 
-        with patch.object(run.time, "sleep"), no_error():
+        with patch.object(run.time, "sleep") as sleep, no_error():
             assert run.retry(read, "day") == "day"
+        assert [call.args[0] for call in sleep.mock_calls] == WAITS[:count]
         assert calls == ["day"] * (count + 1)
 
     for number in (2,) if timeout else (0, 2):
