@@ -53,6 +53,7 @@ def test_a_retry_loses_no_day(
     run = after(snippet, *BASE)
     days, errors = run.retried
     assert (sorted(days), errors) == ([*range(100)], [])
+    assert (run.once[0], len(run.once[1])) == ([], 5)
 
     for count in failures:
         calls = []
