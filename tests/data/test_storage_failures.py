@@ -265,9 +265,8 @@ def test_an_error_loses_its_number(snippet):
     errors = [OSError(code, "failed", "046.npy") for code in codes]
     found = run.real[1][:1]
     for count in (1, 2, 3):
-        found += run.epoch(DataLoader(Raising(errors), 3, **workers(count)))[
-            1
-        ][:4]
+        loader = DataLoader(Raising(errors), 3, **workers(count))
+        found += run.epoch(loader)[1][:4]
 
     assert [error.errno for error in found] == [None] * 13
     assert [error.filename for error in found] == [None] * 13
@@ -278,9 +277,8 @@ def test_an_error_loses_its_number(snippet):
 def test_an_error_loses_its_number__but_not_without_workers(snippet, fails):
     """Without workers, you get the error itself, with its `errno`."""
     old = '"num_workers": 2, "multiprocessing_context": "fork"'
-    fails(
-        test_an_error_loses_its_number, snippet.edit(old, '"num_workers": 0')
-    )
+    edited = snippet.edit(old, '"num_workers": 0')
+    fails(test_an_error_loses_its_number, edited)
 
 
 def test_a_failed_batch_is_lost(snippet):
@@ -455,7 +453,9 @@ def test_each_read_takes_a_place__also_for_what_the_page_shows(snippet):
     for days, errors in run.free:
         assert (sorted(days), errors) == ([*range(100)], [])
     hours, _ = run.Days(partial(run.look_up, run.environment))[57]
-    run.environment().close()
+    file = run.environment()
+    assert run.environment() is file
+    file.close()
     assert np.array_equal(hours, np.load(run.paths[57]))
     assert hours.flags.writeable
 
