@@ -415,9 +415,9 @@ def test_rows_can_be_loaded__but_not(snippet, fails, old, new):
     fails(test_rows_can_be_loaded, snippet.edit(old, new))
 
 
-def loaded(run, multiple, options):
+def loaded(run, options):
     """Load a saved state, and return what lies behind its tensors: ones."""
-    new = run.NextLetter(multiple=multiple)
+    new = run.NextLetter()
     optimizers = []
     for model in (run.old, new):
         optimizers.append(torch.optim.AdamW(model.parameters(), **options))
@@ -434,9 +434,9 @@ def loaded(run, multiple, options):
     return optimizers[1], behind
 
 
-def test_the_old_optimizer_does_not_fit(snippet, multiple=8, options=None):
+def test_the_old_optimizer_does_not_fit(snippet, options=None):
     run = after(snippet, *STATES, "load-rows")
-    optimizer, _ = loaded(run, multiple, options or {})
+    optimizer, _ = loaded(run, options or {})
     with pytest.raises(RuntimeError, match=r"a \(27\) must match"):
         optimizer.step()
 
@@ -458,23 +458,18 @@ def test_the_old_optimizer_does_not_fit__but_not_from_a_padded_model(
     ids=str,
 )
 def test_the_old_optimizer_does_not_fit__also_with(snippet, options):
-    test_the_old_optimizer_does_not_fit(snippet, options=options)
+    test_the_old_optimizer_does_not_fit(snippet, options)
 
 
 def test_the_old_optimizer_does_not_fit__ends_if_fused(snippet, fails):
     """With `fused=True`: the step raises nothing, and writes past the end of
     the saved tensors.
     """
-    fails(test_the_old_optimizer_does_not_fit, snippet, 8, {"fused": True})
+    fails(test_the_old_optimizer_does_not_fit, snippet, {"fused": True})
     run = after(snippet, *STATES, "load-rows")
-    optimizer, behind = loaded(run, 8, {"fused": True})
+    optimizer, behind = loaded(run, {"fused": True})
     optimizer.step()
     assert all((rest != 1).any() for rest in behind)
-
-
-def test_the_old_optimizer_does_not_fit__ends_without_padding(snippet, fails):
-    """Without padding: the saved state fits, and the next step works."""
-    fails(test_the_old_optimizer_does_not_fit, snippet, 1)
 
 
 def head_width(attention):
