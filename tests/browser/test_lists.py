@@ -67,7 +67,7 @@ def test_a_pasted_traceback_finds_its_error_with_what_to_do(box: Locator):
     paste(box, TRACEBACK)
 
     panel = box.page.locator(".search-panel:visible")
-    expect(panel).to_contain_text("This looks like your error")
+    expect(panel).to_contain_text("This looks like your problem")
     expect(panel.locator(".search-said").first).to_be_visible()
     expect(box).to_have_value(TRACEBACK.splitlines()[-1])
     panel.locator(".search-section").first.click()
@@ -78,7 +78,7 @@ def test_who_pastes_an_error_that_is_not_here_is_told_so(box: Locator):
     paste(box, "Traceback (most recent call last):\nOperationalError: locked")
 
     panel = box.page.locator(".search-panel:visible")
-    expect(panel).not_to_contain_text("This looks like your error")
+    expect(panel).not_to_contain_text("This looks like your problem")
     expect(panel.locator(".search-said")).to_have_count(0)
 
 

@@ -114,7 +114,9 @@ def test_ten_epochs_teach_the_digits(snippet):
 def test_ten_epochs_teach_the_digits__also_in_the_last_exercise(snippet):
     cells = *LEARNS[:-1], "untrained", "fit", "fit-checked"
     run = after(snippet, *cells)
-    edited = snippet.edit(EPOCHS_RATE, f"lr=0.1, momentum=0.9{EPOCHS_RATE[6:]}")
+    edited = snippet.edit(
+        EPOCHS_RATE, f"lr=0.1, momentum=0.9{EPOCHS_RATE[6:]}"
+    )
     expected = after(edited, *LEARNS).history["valid"]
 
     assert run.rights == [right for _, right in expected[:3]]

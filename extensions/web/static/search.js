@@ -77,7 +77,7 @@
     const lost = siteSearch.lost(query).map((word) => `“${word}”`);
     const { elsewhere } = siteSearch;
     const shown = found.slice(0, PAGES);
-    if (found[0]?.isError) return [shown, "This looks like your error:"];
+    if (found[0]?.isError) return [shown, "This looks like your problem:"];
     if (!lost.length && found.some(({ hasAll }) => hasAll))
       return [shown, found.length === 1 ? "1 page" : `${found.length} pages, the best first`];
     if (elsewhere && !shown.some(({ name }) => name === elsewhere.name)) shown.push(elsewhere);
