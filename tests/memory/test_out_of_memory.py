@@ -483,7 +483,7 @@ def test_without_a_graph_depth_is_free__ends_at_one_block(snippet, fails):
 
 def test_without_a_graph_depth_is_free__ends_under_autocast(snippet, fails):
     """Under `autocast`: it keeps a 16-bit copy of each weight."""
-    auto = "torch.autocast('cpu', torch.bfloat16)"
+    auto = "torch.autocast('cpu', torch.bfloat16, cache_enabled=True)"
     edited = snippet.edit("with stop():", f"with stop(), {auto}:")
     fails(test_without_a_graph_depth_is_free, edited)
 
